@@ -1,0 +1,273 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""ELMo configuration: every size and switch of a biLM (Peters et al. 2018, https://arxiv.org/abs/1802.05365)."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+# (width, number of filters) of the released English models.
+ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+
+
+@strict
+class ElmoConfig(PreTrainedConfig):
+    r"""
+    Configuration of [`ElmoModel`]. The defaults are the original model: 2 layers of 4096 cells projected to 512,
+    93.6 million parameters, a vector of 1024 per word.
+
+    Args:
+        vocab_size (`int`): Words known to the language model, boundaries and `<UNK>` included. They are the targets of
+            pretraining; the vectors of a character model do not depend on them.
+        pad_token_id (`int`, *optional*): Word id of padding. Default: `vocab_size`, the first id that is no word.
+        token_inputs (`"characters"`, `"words"` or `"both"`): What a token's vector is made of: its characters, a row of
+            a word table, or both concatenated (word first).
+        char_vocab_size (`int`): Rows of the character table; row 0 is the padding of a whole token.
+        char_pad_id (`int`): Character id that fills a word up to `max_characters_per_token`.
+        max_characters_per_token (`int`): Character slots per word, begin and end mark included.
+        char_embedding_size (`int`): Size of a character's vector.
+        char_filters (`list[list[int]]`): `[width, number]` of each convolution.
+        char_activation (`"relu"` or `"tanh"`): Applied after the maximum over positions.
+        num_highway_layers (`int`): Highway layers over the filters' outputs.
+        word_embedding_size (`int`, *optional*): Row size of the word table. Default: the token vector's size.
+        token_projection (`bool`, *optional*): Whether a linear layer maps the features to the token vector. Default:
+            only where the sizes differ, as in the original.
+        num_hidden_layers (`int`): Recurrent layers.
+        cell_size (`int`): LSTM cells per direction and layer.
+        projection_size (`int`, *optional*): Size that a layer's output is projected to; `None`: no projection.
+        cell_clip, projection_clip (`float`, *optional*): Bounds of cell and projected output; `None`: no bound.
+        forget_bias (`float`): Added to the forget gate at run time; not part of the stored bias.
+        skip_connections (`bool`): Add a layer's input to its output, from the second layer on.
+        directions (`"both"`, `"forward"` or `"backward"`): The language models inside.
+        dropout (`float`): Dropout on the layers' inputs and on the top output, in training only.
+        mixer_weights (`"learned"`, `"top"` or `list[float]`): How [`ElmoModel`] mixes its layers: learned softmax
+            weights, the top layer alone, or fixed probabilities, one a layer (token layer first).
+        mixer_layer_norm (`bool`): The original's normalisation over the batch before mixing. The vectors then depend
+            on the other sentences of the batch.
+        mixer_dropout (`float`): Dropout after the mix, in training only.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoModel
+
+    >>> config = ElmoConfig(cell_size=1024, projection_size=128, num_highway_layers=1)  # the "small" original
+    >>> model = ElmoModel(config)
+    >>> config.hidden_size
+    256
+    ```"""
+
+    model_type = "elmo"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "states"]
+
+    vocab_size: int = 793471
+    bos_token_id: int | None = 0
+    eos_token_id: int | list[int] | None = 1
+    pad_token_id: int | None = None
+
+    token_inputs: Literal["characters", "words", "both"] = "characters"
+    char_vocab_size: int = 262
+    char_pad_id: int = 261
+    max_characters_per_token: int = 50
+    char_embedding_size: int = 16
+    char_filters: list[list[int]] = field(default_factory=lambda: [list(pair) for pair in ORIGINAL_FILTERS])
+    char_activation: Literal["relu", "tanh"] = "relu"
+    num_highway_layers: int = 2
+    word_embedding_size: int | None = None
+    token_projection: bool | None = None
+
+    num_hidden_layers: int = 2
+    cell_size: int = 4096
+    projection_size: int | None = 512
+    cell_clip: float | int | None = 3.0
+    projection_clip: float | int | None = 3.0
+    forget_bias: float | int = 1.0
+    skip_connections: bool = True
+    directions: Literal["both", "forward", "backward"] = "both"
+    dropout: float | int = 0.1
+
+    mixer_weights: str | list[float] = "learned"
+    mixer_layer_norm: bool = False
+    mixer_dropout: float | int = 0.0
+
+    def __post_init__(self, **kwargs):
+        if self.pad_token_id is None:
+            self.pad_token_id = self.vocab_size
+        if self.uses_words and self.word_embedding_size is None:
+            self.word_embedding_size = self.output_size
+        if self.token_projection is None:
+            self.token_projection = self.feature_size != self.output_size
+        super().__post_init__(**kwargs)
+
+    @property
+    def uses_characters(self) -> bool:
+        """Whether token vectors are made from `char_ids`."""
+        return self.token_inputs in ("characters", "both")
+
+    @property
+    def uses_words(self) -> bool:
+        """Whether token vectors are made from `input_ids`."""
+        return self.token_inputs in ("words", "both")
+
+    @property
+    def num_directions(self) -> int:
+        """1 or 2."""
+        return 2 if self.directions == "both" else 1
+
+    @property
+    def output_size(self) -> int:
+        """Size of a token vector and of one direction's output in every layer."""
+        return self.cell_size if self.projection_size is None else self.projection_size
+
+    @property
+    def hidden_size(self) -> int:
+        """Size of the vectors that the model gives: the directions' outputs side by side."""
+        return self.num_directions * self.output_size
+
+    @property
+    def char_feature_size(self) -> int:
+        """Outputs of all filters together."""
+        return sum(number for _, number in self.char_filters)
+
+    @property
+    def feature_size(self) -> int:
+        """Size of a token's features before the token projection."""
+        words = (self.word_embedding_size or 0) if self.uses_words else 0
+        return words + (self.char_feature_size if self.uses_characters else 0)
+
+    def validate_architecture(self):
+        """Refuses what no model can be built from, naming the field. Runs by itself, as every `validate_*` method."""
+        self._check_sizes()
+        if self.uses_characters:
+            self._check_characters()
+        self._check_projections()
+        self._check_mixer()
+
+    def _check_sizes(self):
+        positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]
+        positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
+        positive += ["cell_clip", "projection_clip"]
+        for name in positive:
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"`{name}` must be greater than 0, found {value}.")
+        if self.num_highway_layers < 0:
+            raise ValueError(f"`num_highway_layers` must be 0 or more, found {self.num_highway_layers}.")
+        for name in ("dropout", "mixer_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 0 and less than 1, found {getattr(self, name)}.")
+
+    def _check_characters(self):
+        if not self.char_filters:
+            raise ValueError("`char_filters` is empty: a character encoder needs at least one [width, number].")
+        for entry in self.char_filters:
+            if len(entry) != 2 or min(entry) <= 0:
+                raise ValueError(f"`char_filters` must hold [width, number] pairs greater than 0, found {entry}.")
+            if entry[0] > self.max_characters_per_token:
+                raise ValueError(
+                    f"`char_filters` has a filter of width {entry[0]}, wider than the {self.max_characters_per_token} "
+                    "slots of `max_characters_per_token`."
+                )
+        if self.max_characters_per_token < 3:
+            raise ValueError(
+                "`max_characters_per_token` must be 3 or more (begin mark, a byte, end mark), "
+                f"found {self.max_characters_per_token}."
+            )
+        if not 0 < self.char_pad_id < self.char_vocab_size:
+            raise ValueError(
+                f"`char_pad_id` must be between 1 and `char_vocab_size` - 1 = {self.char_vocab_size - 1}, "
+                f"found {self.char_pad_id}."
+            )
+
+    def _check_projections(self):
+        if self.projection_size is not None and self.projection_size > self.cell_size:
+            raise ValueError(
+                f"`projection_size` ({self.projection_size}) is larger than `cell_size` ({self.cell_size}); "
+                "use `projection_size=None` for no projection."
+            )
+        if self.token_projection is False and self.feature_size != self.output_size:
+            raise ValueError(
+                f"`token_projection=False` needs features of the token vector's size, found {self.feature_size} "
+                f"features for vectors of {self.output_size}."
+            )
+
+    def _check_mixer(self):
+        weights = self.mixer_weights
+        if isinstance(weights, str):
+            if weights not in ("learned", "top"):
+                raise ValueError(f"`mixer_weights` must be 'learned', 'top' or a list, found {weights!r}.")
+            return
+        if len(weights) != self.num_hidden_layers + 1:
+            raise ValueError(
+                f"`mixer_weights` must hold {self.num_hidden_layers + 1} probabilities (the token layer and "
+                f"{self.num_hidden_layers} recurrent ones), found {len(weights)}."
+            )
+        if min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+            raise ValueError(f"`mixer_weights` must be probabilities that sum to 1, found {weights}.")
+
+    def validate_token_ids(self):
+        """Boundaries are words; padding may be the first id past the words."""
+        for name, most in (("bos_token_id", self.vocab_size - 1), ("pad_token_id", self.vocab_size)):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= most:
+                raise ValueError(f"`{name}` must be between 0 and {most}, found {value}.")
+
+    @classmethod
+    def from_bilm_options(cls, options: Mapping[str, Any] | str | os.PathLike, **overrides) -> "ElmoConfig":
+        """
+        Reads the original's `options.json`, of training (261 characters) or of inference (262).
+
+        Args:
+            options: The options, or the path of their file.
+            overrides: Config fields that win over what the options say.
+        """
+        if not isinstance(options, Mapping):
+            with open(options, encoding="utf-8") as file:
+                options = json.load(file)
+        try:
+            fields = _fields_of_options(options)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"These are no biLM options: {error} is missing or of the wrong kind.") from error
+        return cls(**(fields | overrides))
+
+
+def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Config fields for the `lstm` and `char_cnn` parts of an original options file."""
+    lstm, characters = options["lstm"], options.get("char_cnn")
+    cells, projection = lstm["dim"], lstm["projection_dim"]
+    fields = {
+        "num_hidden_layers": lstm.get("n_layers", 1),
+        "cell_size": cells,
+        # The original's LSTM cell projects only where that makes its output smaller.
+        "projection_size": projection if projection < cells else None,
+        "cell_clip": lstm.get("cell_clip"),
+        "projection_clip": lstm.get("proj_clip"),
+        "skip_connections": bool(lstm.get("use_skip_connections", False)),
+        "directions": "both" if options.get("bidirectional", True) else "forward",
+        "dropout": options.get("dropout", 0.0),
+    }
+    if projection > cells:
+        raise ValueError(f"`projection_dim` ({projection}) is larger than `dim` ({cells}).")
+    if "n_tokens_vocab" in options:
+        fields["vocab_size"] = options["n_tokens_vocab"]
+    if characters is None:
+        return fields | {"token_inputs": "words"}
+
+    # A training file counts 256 bytes and 5 marks; inference adds the padding row in front.
+    if characters["n_characters"] not in (261, 262):
+        raise ValueError(f"`n_characters` must be 261 or 262, found {characters['n_characters']}.")
+    return fields | {
+        "token_inputs": "characters",
+        "max_characters_per_token": characters["max_characters_per_token"],
+        "char_embedding_size": characters["embedding"]["dim"],
+        "char_filters": [list(entry) for entry in characters["filters"]],
+        "char_activation": characters["activation"],
+        "num_highway_layers": characters.get("n_highway", 0),
+    }
+
+
+__all__ = ["ElmoConfig"]

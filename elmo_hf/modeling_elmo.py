@@ -1,0 +1,328 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+PyTorch ELMo: deep contextualised word representations (Peters et al. 2018, https://arxiv.org/abs/1802.05365).
+
+The numbers are those of the original implementations, bilm-tf and AllenNLP (both Apache-2.0, Allen Institute for AI).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.utils import ModelOutput, can_return_tuple
+
+from .configuration_elmo import ElmoConfig
+from .mixer_elmo import ElmoMixer
+from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
+from .token_encoder_elmo import ElmoTokenEncoder
+
+# Reading orders by name: 0 is left to right, 1 right to left.
+DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
+
+
+class ElmoStates(NamedTuple):
+    """
+    What the recurrent layers carry from one word to the next, batch first.
+
+    Attributes:
+        hidden (`torch.Tensor` of shape `(batch, layers, directions, output_size)`): Last (projected) outputs.
+        cell (`torch.Tensor` of shape `(batch, layers, directions, cell_size)`): Last cells.
+    """
+
+    hidden: torch.Tensor
+    cell: torch.Tensor
+
+
+@dataclass
+class ElmoModelOutput(ModelOutput):
+    """
+    Args:
+        last_hidden_state (`torch.FloatTensor` of shape `(batch, words, hidden_size)`): The mix of all layers (without
+            a mixer: the top layer). Zero where masked. Note that `hidden_states[-1]` is the top layer.
+        hidden_states (`tuple(torch.FloatTensor)`, with `output_hidden_states=True`): `num_hidden_layers + 1` tensors
+            of shape `(batch, words, hidden_size)`: the token vectors (once per direction), then every layer's output,
+            `[forward; backward]`.
+        states (`ElmoStates`, with `output_states=True`): The state after each row's last word, to be given as
+            `initial_state` to the call on the words that follow.
+    """
+
+    last_hidden_state: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    states: ElmoStates | None = None
+
+
+class ElmoPreTrainedModel(PreTrainedModel):
+    """Weight initialisation and loading, shared by [`ElmoModel`] and the models that stand on it."""
+
+    config_class = ElmoConfig
+    base_model_prefix = "elmo"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["ElmoTokenEncoder", "ElmoRecurrentLayer"]
+    # A checkpoint without a mixer gets the uniform one, which needs no training to be useful.
+    _keys_to_ignore_on_load_missing = [r"^mixer\."]
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        """The original's initialisation."""
+        if isinstance(module, ElmoRecurrentLayer):
+            for name, bound in module.glorot_bounds().items():
+                init.uniform_(getattr(module, name), -bound, bound)
+            init.zeros_(module.bias)
+        elif isinstance(module, ElmoMixer):
+            if module.weights is not None:
+                init.zeros_(module.weights)
+            init.ones_(module.gamma)
+        elif isinstance(module, nn.Conv1d):
+            init.uniform_(module.weight, -0.05, 0.05)
+            init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear):
+            init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
+            init.constant_(module.bias, getattr(module, "initial_bias", 0.0))
+        elif isinstance(module, nn.Embedding):
+            init.uniform_(module.weight, -1.0, 1.0)
+            if not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+
+
+class ElmoModel(ElmoPreTrainedModel):
+    """
+    The bidirectional language model of ELMo, and a mixer over its layers.
+
+    Args:
+        config ([`ElmoConfig`]): The model's sizes.
+        add_mixer (`bool`): Whether `last_hidden_state` is the mix of the layers; otherwise it is the top layer.
+
+    Example:
+
+    ```python
+    >>> from transformers import AutoModel, AutoTokenizer
+    >>> import elmo_hf
+
+    >>> tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    >>> model(**tokenizer("He sat on the bank of the river.", return_tensors="pt")).last_hidden_state.shape
+    torch.Size([1, 11, 1024])
+    ```"""
+
+    def __init__(self, config: ElmoConfig, add_mixer: bool = True):
+        super().__init__(config)
+        self.token_encoder = ElmoTokenEncoder(config)
+        self.layers = nn.ModuleList(ElmoRecurrentLayer(config, index) for index in range(config.num_hidden_layers))
+        self.mixer = None
+        if add_mixer:
+            self.mixer = ElmoMixer(
+                config.num_hidden_layers + 1, config.mixer_weights, config.mixer_layer_norm, config.mixer_dropout
+            )
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The word table, or the character table of a model without one."""
+        encoder = self.token_encoder
+        return encoder.characters.char_embeddings if encoder.word_embeddings is None else encoder.word_embeddings
+
+    def freeze_bilm(self):
+        """Keeps the language model's weights as they are in training; the mixer goes on learning."""
+        self._set_bilm_trainable(False)
+
+    def unfreeze_bilm(self):
+        """Undoes [`~ElmoModel.freeze_bilm`]."""
+        self._set_bilm_trainable(True)
+
+    def _set_bilm_trainable(self, trainable: bool):
+        self.token_encoder.requires_grad_(trainable)
+        self.layers.requires_grad_(trainable)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        char_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        initial_state: ElmoStates | None = None,
+        output_hidden_states: bool | None = None,
+        output_states: bool | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        directions: str | None = None,
+    ) -> ElmoModelOutput:
+        r"""
+        Args:
+            input_ids (`(batch, words)`, *optional*): Word ids. Read by models with a word table only.
+            char_ids (`(batch, words, max_characters_per_token)`, *optional*): Character ids; a row of zeros is no word.
+            attention_mask (`(batch, words)`, *optional*): 1 for words. A masked position, wherever it stands, is as if
+                it were not there. Default: every word that has characters.
+            inputs_embeds (`(batch, words, output_size)`, *optional*): Token vectors instead of the ids.
+            initial_state ([`ElmoStates`], *optional*): The state before each row's first word. Default: zeros.
+            output_hidden_states (`bool`, *optional*): Whether to return every layer.
+            output_states (`bool`, *optional*): Whether to return the state after each row's last word.
+            token_type_ids (`(batch, words)`, *optional*): Where the number changes along a row, the recurrence starts
+                anew in both directions: a pair's sentences do not see each other.
+            directions (`"both"`, `"forward"` or `"backward"`, *optional*): Run only these; the vectors and states then
+                have that direction alone. Forward over a document's pieces from the first to the last and backward
+                from the last to the first, each with its own carried state, equal one call on the whole document.
+        """
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        reading, weights_of = self._directions(directions)
+
+        mask = self._mask(input_ids, char_ids, attention_mask, inputs_embeds)  # (batch, words)
+        packing = ElmoPacking.of(mask, self._segments(token_type_ids, mask), reading)
+        if (initial_state is not None or output_states) and len(packing.rows) > int(mask.any(dim=1).sum()):
+            raise ValueError(
+                "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of "
+                "a pair as rows of their own to give or get states."
+            )
+        states = self._states(initial_state, mask.shape[0], len(reading))
+
+        # text → token vectors
+        if inputs_embeds is not None:
+            tokens = inputs_embeds[mask]
+        else:
+            tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
+        # → recurrent layers
+        layers, states = self._run_layers(tokens, packing, states, weights_of)  # each (words in all rows, hidden_size)
+        # → mix
+        mix = layers[-1] if self.mixer is None else self.mixer(layers)
+
+        return ElmoModelOutput(
+            last_hidden_state=_unmask(mix, mask, self.dtype),
+            hidden_states=tuple(_unmask(layer, mask, self.dtype) for layer in layers) if output_hidden_states else None,
+            states=states if output_states else None,
+        )
+
+    def _run_layers(
+        self, tokens: torch.Tensor, packing: ElmoPacking, states: ElmoStates, weights_of: list[int]
+    ) -> tuple[list[torch.Tensor], ElmoStates]:
+        """Token vectors `(words, output_size)` → all layers, each `(words, hidden_size)`, and the states after them."""
+        layers = [torch.cat([tokens] * len(weights_of), dim=-1)]
+        if len(tokens) == 0:
+            return layers * (len(self.layers) + 1), states
+
+        hidden_states, cell_states = [], []
+        packed = packing.pack(tokens)  # (directions, words, output_size)
+        for index, layer in enumerate(self.layers):
+            hidden = states.hidden[packing.rows, index].transpose(0, 1)  # (directions, sequences, output_size)
+            cell = states.cell[packing.rows, index].transpose(0, 1)
+            packed, hidden, cell = layer(packed, hidden, cell, packing.step_sizes, weights_of)
+            layers.append(packing.unpack(packed).to(tokens.device))
+            hidden_states.append(hidden.transpose(0, 1).to(states.hidden))
+            cell_states.append(cell.transpose(0, 1).to(states.cell))
+        # A row without words keeps its state. (Segments share a row: the last one's state would stay, and is refused.)
+        rows = packing.rows
+        return layers, ElmoStates(
+            states.hidden.index_copy(0, rows, torch.stack(hidden_states, dim=1)),
+            states.cell.index_copy(0, rows, torch.stack(cell_states, dim=1)),
+        )
+
+    def _encode_tokens(self, input_ids, char_ids, mask: torch.Tensor) -> torch.Tensor:
+        """The token vectors of all unmasked positions, `(words in all rows, output_size)`."""
+        characters = char_ids[mask] if self.config.uses_characters else None
+        words = input_ids[mask] if self.config.uses_words else None
+        if characters is not None:
+            _check_range("char_ids", characters, self.config.char_vocab_size)
+            if not characters.any(dim=-1).all():
+                raise ValueError(
+                    "`attention_mask` is 1 where `char_ids` is an empty row (all zeros): a word has at least its begin "
+                    "and end mark. Mask the position, or tokenise the word (an empty string is fine)."
+                )
+        if words is not None:
+            _check_range("input_ids", words, self.token_encoder.word_embeddings.num_embeddings)
+            if (words == self.config.pad_token_id).any():
+                raise ValueError(f"`attention_mask` is 1 where `input_ids` is padding ({self.config.pad_token_id}).")
+        if len(mask) == 0 or not mask.any():
+            return self.layers[0].input_weight.new_zeros(0, self.config.output_size)
+        return self.token_encoder(characters, words)
+
+    def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
+        """The reading orders to run, and the same as indices into the layers' weights."""
+        available = DIRECTIONS[self.config.directions]
+        wanted = DIRECTIONS.get(directions or self.config.directions)
+        if wanted is None:
+            raise ValueError(f"`directions` must be one of {', '.join(DIRECTIONS)}, found {directions!r}.")
+        if not set(wanted) <= set(available):
+            raise ValueError(f"This model has only the {self.config.directions} direction, asked for {directions!r}.")
+        return wanted, [available.index(direction) for direction in wanted]
+
+    def _mask(self, input_ids, char_ids, attention_mask, inputs_embeds) -> torch.Tensor:
+        """Checks that the inputs are there and fit, and gives the words' mask `(batch, words)`."""
+        config = self.config
+        if inputs_embeds is not None:
+            if char_ids is not None or (config.uses_words and input_ids is not None):
+                raise ValueError("Give either `inputs_embeds` or ids, not both.")
+            _check_shape("inputs_embeds", inputs_embeds, ("batch", "words", config.output_size))
+            shape, default = inputs_embeds.shape[:2], None
+        else:
+            shape, default = self._ids_mask(input_ids, char_ids)
+        if attention_mask is not None:
+            _check_shape("attention_mask", attention_mask, tuple(shape))
+            return attention_mask != 0
+        return torch.ones(shape, dtype=torch.bool, device=inputs_embeds.device) if default is None else default
+
+    def _ids_mask(self, input_ids, char_ids) -> tuple[torch.Size, torch.Tensor]:
+        """Shape `(batch, words)` of the ids that the model reads, and the mask that they imply."""
+        config = self.config
+        if config.uses_characters and char_ids is None:
+            raise ValueError(
+                "This model reads characters: give `char_ids`, which the tokenizer returns beside `input_ids`"
+                + (" (`model(**tokenizer(text, return_tensors='pt'))`)." if input_ids is not None else ".")
+            )
+        if config.uses_words and input_ids is None:
+            raise ValueError("This model has a word table: give `input_ids`.")
+        shape = mask = None
+        if config.uses_words:
+            _check_shape("input_ids", input_ids, ("batch", "words"))
+            shape, mask = input_ids.shape, input_ids != config.pad_token_id
+        if config.uses_characters:
+            expected = ("batch", "words") if shape is None else tuple(shape)
+            _check_shape("char_ids", char_ids, (*expected, config.max_characters_per_token))
+            shape, mask = char_ids.shape[:2], (char_ids > 0).any(dim=-1)
+        return shape, mask
+
+    @staticmethod
+    def _segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor | None:
+        if token_type_ids is not None:
+            _check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
+        return token_type_ids
+
+    def _states(self, initial_state: ElmoStates | None, batch: int, num_directions: int) -> ElmoStates:
+        """The given state, checked, or zeros."""
+        shape = (batch, len(self.layers), num_directions)
+        shapes = (*shape, self.config.output_size), (*shape, self.config.cell_size)
+        if initial_state is None:
+            weight = self.layers[0].input_weight
+            return ElmoStates(*(weight.new_zeros(shape) for shape in shapes))
+        hidden, cell = initial_state
+        _check_shape("initial_state.hidden", hidden, shapes[0])
+        _check_shape("initial_state.cell", cell, shapes[1])
+        return ElmoStates(hidden, cell)
+
+
+def _unmask(vectors: torch.Tensor, mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """`(words in all rows, size)` → `(batch, words, size)`, zero where masked."""
+    spread = vectors.new_zeros(*mask.shape, vectors.shape[-1], dtype=dtype)
+    return spread.masked_scatter(mask.unsqueeze(-1), vectors.to(dtype))
+
+
+def _check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]):
+    """Refuses a tensor whose shape differs; names in `expected` stand for any size."""
+    fits = tensor.ndim == len(expected) and all(
+        isinstance(want, str) or want == size for want, size in zip(expected, tensor.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(map(str, expected))
+        raise ValueError(f"`{name}` must have shape ({wanted}), found {tuple(tensor.shape)}.")
+
+
+def _check_range(name: str, ids: torch.Tensor, size: int):
+    if ids.is_floating_point():
+        raise ValueError(f"`{name}` must be integers, found {ids.dtype}.")
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
+        raise ValueError(
+            f"`{name}` must be between 0 and {size - 1} for this model, found {int(ids.min())} to {int(ids.max())}."
+        )
+
+
+__all__ = ["ElmoModel", "ElmoModelOutput", "ElmoPreTrainedModel", "ElmoStates"]
