@@ -144,7 +144,8 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         output = torch.cat(outputs, dim=1)
         if self.residual:
             output = output + inputs
-        last_hidden, last_cell = last_hidden + [hidden], last_cell + [cell]
+        last_hidden.append(hidden)
+        last_cell.append(cell)
         return output, torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
 
     def _weights(self, directions: list[int]) -> dict[str, torch.Tensor]:

@@ -153,4 +153,4 @@ class ElmoTokenEncoder(nn.Module):
         return vectors[places]
 
 
-__all__ = ["ElmoTokenEncoder", "ElmoCharacterEncoder", "ElmoHighway", "distinct_rows"]
+__all__ = ["ElmoCharacterEncoder", "ElmoHighway", "ElmoTokenEncoder", "distinct_rows"]

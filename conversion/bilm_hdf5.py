@@ -1,0 +1,228 @@
+"""
+The original format: `options.json` and `weights.hdf5`, as bilm-tf writes them and AllenNLP reads them.
+
+Every array of the file is a view on parameters of [`ElmoModel`], or several of them stacked (the input and recurrent
+weights are one matrix there). The same views serve both ways, so that a round trip is exact to the bit.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
+from elmo_hf.tokenization_elmo import ElmoTokenizer
+
+from .folder import ConversionError, load_tokenizer, save_folder, staged_folder
+
+OPTIONS_FILE, WEIGHTS_FILE = "options.json", "weights.hdf5"
+
+
+def convert_bilm_hdf5(
+    options: str | os.PathLike,
+    weights: str | os.PathLike,
+    out: str | os.PathLike,
+    vocab: str | os.PathLike | None = None,
+    dtype: str = "float32",
+) -> Path:
+    """
+    Original options and weights → a folder with config, safetensors and tokenizer.
+
+    Args:
+        options: `options.json`, of training or of inference.
+        weights: `weights.hdf5`
+        out: The folder to write; new or empty.
+        vocab: The original `vocab.txt`. Without it every word has the unknown id; the vectors are the same.
+        dtype: Stored precision: `float32`, `float16` or `bfloat16`.
+
+    Returns:
+        `out`
+    """
+    with staged_folder(out) as stage:
+        config = read_options(options)
+        tokenizer = load_tokenizer(vocab, config.max_characters_per_token)
+        if vocab is None and config.uses_words:
+            raise ConversionError("A model with a word table needs its vocabulary: give the original vocab.txt.")
+        stated = json.loads(Path(options).read_text("utf-8")).get("n_tokens_vocab")
+        if vocab is not None and stated is not None and stated != tokenizer.vocab_size:
+            raise ConversionError(f"{options} says {stated} words, the vocabulary {vocab} has {tokenizer.vocab_size}.")
+        config = read_options(options, vocab_size=tokenizer.vocab_size)
+        save_folder(read_bilm_hdf5(config, weights), tokenizer, stage, dtype)
+    return Path(out)
+
+
+def export_bilm_hdf5(model: str | os.PathLike, out: str | os.PathLike) -> Path:
+    """
+    A saved model → a folder with `options.json`, `weights.hdf5` and, where the tokenizer has words, `vocab.txt`.
+
+    Args:
+        model: A folder, or a name on the Hub.
+        out: The folder to write; new or empty.
+
+    Returns:
+        `out`
+    """
+    try:
+        loaded = ElmoModel.from_pretrained(model, dtype=torch.float32, use_safetensors=True)
+        tokenizer = ElmoTokenizer.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        raise ConversionError(f"{model} is neither a model folder nor a name on the Hub: {error}") from error
+    with staged_folder(out) as stage:
+        write_bilm_hdf5(loaded, stage / OPTIONS_FILE, stage / WEIGHTS_FILE)
+        tokenizer.save_vocabulary(str(stage))
+    return Path(out)
+
+
+def read_options(options: str | os.PathLike, **overrides) -> ElmoConfig:
+    """The config that an options file describes."""
+    try:
+        return ElmoConfig.from_bilm_options(options, **overrides)
+    except (OSError, ValueError) as error:  # JSON's and validation's errors are ValueErrors
+        reason = str(error.__cause__ or error)
+        raise ConversionError(f"Options file {options}: {reason}") from error
+
+
+def read_bilm_hdf5(config: ElmoConfig, weights: str | os.PathLike) -> ElmoModel:
+    """The model of `config` with the weights of an original HDF5 file."""
+    h5py = _h5py()
+    try:
+        with h5py.File(weights, "r") as file:
+            arrays = _datasets(file)
+            with torch.device("meta"):
+                _check_arrays(arrays, bilm_views(ElmoModel(config)), weights)
+            model = ElmoModel(config)
+            for name, views in bilm_views(model).items():
+                _fill(views, torch.from_numpy(arrays[name][()]), name)
+    except OSError as error:
+        raise ConversionError(f"{weights} cannot be read as HDF5 (missing, truncated or foreign): {error}") from error
+    return model
+
+
+def write_bilm_hdf5(model: ElmoModel, options: str | os.PathLike, weights: str | os.PathLike):
+    """Writes a model in the original format."""
+    h5py = _h5py()
+    text = json.dumps(bilm_options(model.config), indent=2)
+    with h5py.File(weights, "w") as file:
+        for name, views in bilm_views(model).items():
+            file[name] = torch.cat(views).float().cpu().numpy()
+    Path(options).write_text(text + "\n", "utf-8")
+
+
+def bilm_views(model: ElmoModel) -> dict[str, list[torch.Tensor]]:
+    """
+    For every array of the original format the parameters that it holds, in its layout, stacked along the first
+    dimension. They are views: writing into them fills the model.
+    """
+    encoder, views = model.token_encoder, {}
+    if encoder.word_embeddings is not None:
+        views["embedding"] = [encoder.word_embeddings.weight[: model.config.vocab_size]]
+    if encoder.characters is not None:
+        characters = encoder.characters
+        views["char_embed"] = [characters.char_embeddings.weight[1:]]  # row 0, the padding, is not in the file
+        for index, convolution in enumerate(characters.convolutions):
+            views[f"CNN/W_cnn_{index}"] = [convolution.weight.permute(2, 1, 0).unsqueeze(0)]  # (1, width, in, out)
+            views[f"CNN/b_cnn_{index}"] = [convolution.bias]
+        for index, highway in enumerate(characters.highways):
+            views[f"CNN_high_{index}/W_carry"] = [highway.carry.weight.t()]
+            views[f"CNN_high_{index}/b_carry"] = [highway.carry.bias]
+            views[f"CNN_high_{index}/W_transform"] = [highway.transform.weight.t()]
+            views[f"CNN_high_{index}/b_transform"] = [highway.transform.bias]
+    if encoder.projection is not None:
+        views["CNN_proj/W_proj"] = [encoder.projection.weight.t()]
+        views["CNN_proj/b_proj"] = [encoder.projection.bias]
+    for place, direction in enumerate(DIRECTIONS[model.config.directions]):
+        for index, layer in enumerate(model.layers):
+            cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
+            views[f"{cell}/W_0"] = [layer.input_weight[place], layer.recurrent_weight[place]]  # rows [x; h]
+            views[f"{cell}/B"] = [layer.bias[place]]
+            if layer.projection_weight is not None:
+                views[f"{cell}/W_P_0"] = [layer.projection_weight[place]]
+    return {name: [view.detach() for view in tensors] for name, tensors in views.items()}
+
+
+def bilm_options(config: ElmoConfig) -> dict[str, Any]:
+    """The original's options for a config, refusing what they cannot say."""
+    _check_expressible(config)
+    options: dict[str, Any] = {
+        "bidirectional": config.directions == "both",
+        "dropout": config.dropout,
+        "lstm": {
+            "cell_clip": config.cell_clip,
+            "dim": config.cell_size,
+            "n_layers": config.num_hidden_layers,
+            "proj_clip": config.projection_clip,
+            "projection_dim": config.output_size,
+            "use_skip_connections": config.skip_connections,
+        },
+    }
+    if config.uses_characters:
+        options["char_cnn"] = {
+            "activation": config.char_activation,
+            "embedding": {"dim": config.char_embedding_size},
+            "filters": config.char_filters,
+            "max_characters_per_token": config.max_characters_per_token,
+            "n_characters": config.char_vocab_size,
+            "n_highway": config.num_highway_layers,
+        }
+    else:
+        options["n_tokens_vocab"] = config.vocab_size
+    return options
+
+
+def _check_expressible(config: ElmoConfig):
+    obstacles = {
+        "token_inputs": config.token_inputs == "both",
+        "directions": config.directions == "backward",
+        "forget_bias": config.forget_bias != 1,
+        "char_vocab_size": config.uses_characters and config.char_vocab_size != 262,
+        "char_pad_id": config.uses_characters and config.char_pad_id != 261,
+        # Projections are left out exactly where the sizes are equal already.
+        "token_projection": config.token_projection != (config.feature_size != config.output_size),
+        "projection_size": config.projection_size == config.cell_size,
+    }
+    for field, found in obstacles.items():
+        if found:
+            raise ConversionError(f"The original format has no place for `{field}={getattr(config, field)!r}`.")
+
+
+def _h5py():
+    try:
+        import h5py
+    except ImportError as error:
+        raise ConversionError('HDF5 files need the package h5py: pip install "elmo-hf[convert]"') from error
+    return h5py
+
+
+def _datasets(file) -> dict[str, Any]:
+    """Name → dataset for all datasets of an open file."""
+    datasets = {}
+    file.visititems(lambda name, item: datasets.update({name: item}) if hasattr(item, "shape") else None)
+    return datasets
+
+
+def _check_arrays(found: Mapping[str, Any], expected: Mapping[str, list[torch.Tensor]], weights):
+    """Refuses a file whose names, shapes or types differ from what the options ask for."""
+    if missing := sorted(expected.keys() - found.keys()):
+        raise ConversionError(f"{weights} lacks {', '.join(missing)}, which the options ask for.")
+    if unexpected := sorted(found.keys() - expected.keys()):
+        raise ConversionError(f"{weights} holds {', '.join(unexpected)}, of which the options know nothing.")
+    for name, views in expected.items():
+        shape = tuple(torch.cat(views).shape)
+        if found[name].shape != shape:
+            raise ConversionError(f"{weights}: {name} should be {shape} by the options, found {found[name].shape}.")
+        if found[name].dtype.kind != "f":
+            raise ConversionError(f"{weights}: {name} should hold floats, found {found[name].dtype}.")
+
+
+def _fill(views: list[torch.Tensor], values: torch.Tensor, name: str):
+    if not values.isfinite().all():
+        raise ConversionError(f"{name} holds values that are not finite numbers.")
+    for view, part in zip(views, values.split([len(view) for view in views]), strict=True):
+        view.copy_(part)
+
+
+__all__ = ["bilm_options", "bilm_views", "convert_bilm_hdf5", "export_bilm_hdf5", "read_bilm_hdf5", "write_bilm_hdf5"]

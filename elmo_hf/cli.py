@@ -1,0 +1,151 @@
+"""`elmo-hf`: parses, calls, prints. A user's mistake is one line and exit code 2."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from transformers.utils import logging
+
+from . import conversion
+from ._version import __version__
+
+SETTINGS = {"help_option_names": ["-h", "--help"]}
+# Typer brings its own copy of click, in which this is `UsageError`.
+UsageError = typer.BadParameter.__base__
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
+convert = typer.Typer()
+app.add_typer(convert, name="convert")
+
+Out = Annotated[Path, typer.Option("--out", help="The folder to write; new or empty.", show_default=False)]
+Vocab = Annotated[
+    Path | None,
+    typer.Option(help="The original vocab.txt, for word ids. The vectors do not depend on it.", show_default=False),
+]
+Dtype = Annotated[Literal["float32", "float16", "bfloat16"], typer.Option(help="Precision of the stored weights.")]
+Check = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SENTENCES",
+        help="A sentence, or a file with one a line: print the norms of their words' vectors in every layer.",
+        show_default=False,
+    ),
+]
+
+
+def _print_version(wanted: bool):
+    if wanted:
+        typer.echo(f"elmo-hf {__version__}")
+        raise typer.Exit
+
+
+def _help_when_alone(context: typer.Context):
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.callback(invoke_without_command=True)
+def elmo_hf(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+):
+    """ELMo, deep contextualised word representations, as a Hugging Face model."""
+    _help_when_alone(context)
+
+
+@convert.callback(invoke_without_command=True)
+def convert_group(context: typer.Context):
+    """Old ELMo checkpoints to folders that AutoModel.from_pretrained loads, and back."""
+    _help_when_alone(context)
+
+
+@convert.command("bilm-hdf5")
+def convert_bilm_hdf5(
+    options: Annotated[Path, typer.Argument(help="The original options.json.", show_default=False)],
+    weights: Annotated[Path, typer.Argument(help="The original weights (.hdf5).", show_default=False)],
+    out: Out,
+    vocab: Vocab = None,
+    dtype: Dtype = "float32",
+    check: Check = None,
+):
+    """
+    Original options and HDF5 weights (bilm-tf, AllenNLP) to a complete model folder.
+
+    Example: elmo-hf convert bilm-hdf5 options.json weights.hdf5 --out elmo-original
+    """
+    _report(conversion.convert_bilm_hdf5(options, weights, out, vocab=vocab, dtype=dtype), check)
+
+
+@convert.command("allennlp")
+def convert_allennlp(
+    path: Annotated[Path, typer.Argument(help="best.th, weights.th or model.tar.gz.", show_default=False)],
+    out: Out,
+    options: Annotated[
+        Path | None,
+        typer.Option(
+            help="The biLM's options.json: clipping, skip connections and activation are not in a state dict. "
+            "Default: the archive's own, else as in all released models.",
+            show_default=False,
+        ),
+    ] = None,
+    vocab: Vocab = None,
+    dtype: Dtype = "float32",
+    check: Check = None,
+):
+    """
+    An AllenNLP state dict or archive with an ELMo inside to a complete model folder.
+
+    The first scalar mix becomes the model's mixer; where there are several, scalar_mixes.json holds them all.
+
+    Example: elmo-hf convert allennlp model.tar.gz --out elmo-tagger
+    """
+    _report(conversion.convert_allennlp(path, out, options=options, vocab=vocab, dtype=dtype), check)
+
+
+@convert.command("to-bilm-hdf5")
+def convert_to_bilm_hdf5(
+    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hub.", show_default=False)],
+    out: Out,
+):
+    """
+    A model folder to options.json, weights.hdf5 and vocab.txt, as bilm-tf and AllenNLP read them.
+
+    Example: elmo-hf convert to-bilm-hdf5 my-elmo --out my-elmo-hdf5
+    """
+    _report(conversion.export_bilm_hdf5(model, out), None)
+
+
+def _report(folder: Path, check: str | None):
+    """Says what was written and, if asked, prints the norms of some vectors."""
+    typer.echo(f"{folder}: " + ", ".join(sorted(path.name for path in folder.iterdir() if path.suffix != ".py")))
+    if check is None:
+        return
+    sentences = Path(check).read_text("utf-8").splitlines() if Path(check).is_file() else [check]
+    for number, (word, norms) in enumerate(
+        conversion.layer_norms(folder, [line for line in sentences if line.strip()])
+    ):
+        if number == 0:
+            typer.echo("word".ljust(20) + "".join(f"layer {layer}".rjust(12) for layer in range(len(norms))))
+        typer.echo(word.ljust(20) + "".join(f"{norm:12.6f}" for norm in norms))
+
+
+def main():
+    """The command's entry point."""
+    logging.disable_progress_bar()  # of transformers, for loading and saving
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except UsageError as error:
+        message = f"{error.format_message()} (elmo-hf --help says more)"
+    except typer.Abort:
+        message = "stopped"
+    except (conversion.ConversionError, OSError, ImportError) as error:
+        message = str(error)
+    print("elmo-hf: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

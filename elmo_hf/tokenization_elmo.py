@@ -1,0 +1,474 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+ELMo's tokenizer: text → words → `input_ids` (word ids), `char_ids` (characters of each word) and offsets.
+
+The `tokenizers` library cuts the text, looks the words up, truncates and pads; the characters are added here.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer, models, processors
+from tokenizers.pre_tokenizers import PreTokenizer
+from transformers import BatchEncoding, PreTrainedTokenizerFast
+from transformers.tokenization_utils_base import TruncationStrategy
+from transformers.utils import PaddingStrategy, to_py_obj
+
+from .characters_elmo import BEGIN_SENTENCE, END_SENTENCE, are_char_rows, boundary_row, char_rows, word_of_row
+from .encoded_batch_elmo import EncodedBatch
+from .text_inputs_elmo import as_batch, rust_words, without_surrogates
+from .vocabulary_elmo import frequent_words, index_words, read_vocabulary, write_vocabulary
+from .word_splitting_elmo import resolve_segmenter, segmenter_errors, word_pre_tokenizer
+
+# A prefix that no word has: with it the `WordPiece` model never cuts a word. (Stock token-classification pipelines
+# tell words from sub-words by the model's prefix, which `WordLevel` does not have.)
+NO_PREFIX = "\0\0"
+CUSTOM_SEGMENTER = "custom"
+
+
+class ElmoTokenizer(PreTrainedTokenizerFast):
+    r"""
+    A word and character tokenizer backed by `tokenizers`. One string is one `<S> ... </S>`; a pair is
+    `<S> a </S> <S> b </S>` with `token_type_ids` 0 and 1.
+
+    Beside `input_ids` it returns `char_ids` `(words, max_characters_per_token)`, from which the vectors are made: a
+    word that is not in the vocabulary has the id of `<UNK>`, and its own characters.
+
+    Args:
+        vocab (`list[str]` or `dict[str, int]`, *optional*): The language model's words by id, `<S>`, `</S>` and `<UNK>`
+            among them. Without a vocabulary every word is unknown.
+        vocab_file (`str`, *optional*): The same as an original `vocab.txt`, one word a line.
+        tokenizer_file (`str`, *optional*): A saved `tokenizer.json`.
+        splitting (`"treebank"` or `"whitespace"`): How raw text is cut into words: as the Penn Treebank does it
+            (`do n't`, punctuation apart), or at blanks only.
+        segmenter (`"character"`, `"run"`, `"jieba"` or a callable): What is a word in scripts without blanks (Han,
+            kana, Thai ...): a character, a whole run, or what a segmenter `str -> iterable of str` makes of a run. A
+            callable is not saved; loading then asks for it.
+        max_characters_per_token (`int`): Slots per word, begin and end mark included.
+        split_special_tokens (`bool`): Whether `<S>` in a text is text, as by default, or a boundary.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoTokenizer
+
+    >>> tokenizer = ElmoTokenizer()
+    >>> batch = tokenizer(["I don't know.", "Me neither!"], padding=True, return_tensors="pt")
+    >>> batch["char_ids"].shape
+    torch.Size([2, 7, 50])
+    >>> tokenizer.decode(batch["char_ids"][0])
+    "<S> I do n't know . </S>"
+    ```"""
+
+    vocab_files_names = {"tokenizer_file": "tokenizer.json", "vocab_file": "vocab.txt"}
+    model_input_names = ["input_ids", "char_ids", "token_type_ids", "attention_mask"]
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int] | Sequence[str] | None = None,
+        vocab_file: str | None = None,
+        tokenizer_file: str | None = None,
+        splitting: str = "treebank",
+        segmenter: str | Callable[[str], Iterable[str]] = "character",
+        max_characters_per_token: int = 50,
+        bos_token: str = "<S>",
+        eos_token: str = "</S>",
+        unk_token: str = "<UNK>",
+        pad_token: str = "<PAD>",
+        split_special_tokens: bool = True,
+        **kwargs,
+    ):
+        if segmenter == CUSTOM_SEGMENTER:
+            raise ValueError(
+                "This tokenizer was saved with a segmenter of its maker's own, which is not in the folder: pass it, as "
+                "from_pretrained(..., segmenter=function), or choose another one, as segmenter='character'."
+            )
+        if max_characters_per_token < 3:
+            raise ValueError(f"`max_characters_per_token` must be 3 or more, found {max_characters_per_token}.")
+        self.splitting = splitting
+        self.segmenter = CUSTOM_SEGMENTER if callable(segmenter) else segmenter
+        self.max_characters_per_token = max_characters_per_token
+        self._segment = resolve_segmenter(segmenter)
+        self._backends: dict[str, Tokenizer] = {}
+
+        specials = [str(bos_token), str(eos_token), str(unk_token)]
+        if tokenizer_file is not None and os.path.isfile(tokenizer_file):
+            self._tokenizer = _load_backend(tokenizer_file)
+        else:
+            if vocab is None:
+                vocab = specials if vocab_file is None else read_vocabulary(vocab_file)
+            self._tokenizer = _build_backend(vocab, specials, word_pre_tokenizer(splitting, self._rust_segmenter))
+        super().__init__(
+            splitting=splitting,
+            segmenter=self.segmenter,
+            max_characters_per_token=max_characters_per_token,
+            bos_token=bos_token,
+            eos_token=eos_token,
+            unk_token=unk_token,
+            pad_token=pad_token,
+            split_special_tokens=split_special_tokens,
+            **kwargs,
+        )
+
+    # ---- loading and saving
+
+    @classmethod
+    def convert_to_native_format(cls, **kwargs):
+        """Leaves the files to `__init__`."""
+        return kwargs
+
+    @classmethod
+    def _patch_mistral_regex(cls, tokenizer: Tokenizer, *args, **kwargs) -> Tokenizer:
+        """No Mistral tokenizer: what the base class does to large vocabularies would ask the Hub and change words."""
+        return tokenizer
+
+    @classmethod
+    def _from_pretrained(cls, *args, **kwargs):
+        tokenizer = super()._from_pretrained(*args, **kwargs)
+        # The saved splitting is kept as it was saved, whatever this version would do, unless another one is asked for.
+        if kwargs.keys() & {"splitting", "segmenter"}:
+            tokenizer._tokenizer.pre_tokenizer = word_pre_tokenizer(tokenizer.splitting, tokenizer._rust_segmenter)
+        return tokenizer
+
+    def _save_pretrained(self, *args, **kwargs) -> tuple[str, ...]:
+        self._tokenizer.no_truncation()  # of the last call: no setting of the tokenizer
+        self._tokenizer.no_padding()
+        return super()._save_pretrained(*args, **kwargs)
+
+    def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
+        """Writes an original `vocab.txt`."""
+        name = (filename_prefix + "-" if filename_prefix else "") + self.vocab_files_names["vocab_file"]
+        path = os.path.join(save_directory, name)
+        words = self._tokenizer.get_vocab(with_added_tokens=False)
+        write_vocabulary(sorted(words, key=words.__getitem__), path)
+        return (path,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_backends": {}}  # made again when needed
+
+    @property
+    def _given_segmenter(self) -> str | Callable[[str], Iterable[str]]:
+        """The segmenter as it was given: a name, or the callable."""
+        return self.segmenter if self._segment is None or self.segmenter != CUSTOM_SEGMENTER else self._segment
+
+    @property
+    def _rust_segmenter(self) -> str:
+        """The part of the segmentation that is saved in `tokenizer.json`: a segmenter works on whole runs."""
+        return "run" if self._segment is not None else self.segmenter
+
+    # ---- text → ids
+
+    def _encode_plus(
+        self,
+        text,
+        text_pair=None,
+        add_special_tokens: bool = True,
+        padding_strategy: PaddingStrategy = PaddingStrategy.DO_NOT_PAD,
+        truncation_strategy: TruncationStrategy = TruncationStrategy.DO_NOT_TRUNCATE,
+        max_length: int | None = None,
+        stride: int = 0,
+        is_split_into_words: bool = False,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        return_tensors: str | None = None,
+        return_token_type_ids: bool | None = None,
+        return_attention_mask: bool | None = None,
+        return_overflowing_tokens: bool = False,
+        return_special_tokens_mask: bool = False,
+        return_offsets_mapping: bool = False,
+        return_length: bool = False,
+        verbose: bool = True,
+        split_special_tokens: bool | None = None,
+        **kwargs,
+    ) -> BatchEncoding:
+        is_batched, texts, pairs = as_batch(text, text_pair, is_split_into_words)
+        backend = self._backend(is_split_into_words)
+        if split_special_tokens is None:
+            split_special_tokens = self.split_special_tokens
+        backend.encode_special_tokens = split_special_tokens
+        self._set_truncation(backend, truncation_strategy, max_length, stride)
+        self._set_padding(backend, padding_strategy, max_length, pad_to_multiple_of, padding_side)
+
+        prepare = rust_words if is_split_into_words else without_surrogates
+        inputs = [prepare(item) for item in texts]
+        if pairs is not None:
+            inputs = list(zip(inputs, map(prepare, pairs), strict=True))
+        with segmenter_errors():
+            encodings = backend.encode_batch(
+                inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens
+            )
+
+        samples = list(range(len(encodings)))
+        if return_overflowing_tokens:
+            pieces = [[encoding, *encoding.overflowing] for encoding in encodings]
+            samples = [sample for sample in samples for _ in pieces[sample]]
+            encodings = [encoding for piece in pieces for encoding in piece]
+        sources = [(texts[sample], None if pairs is None else pairs[sample]) for sample in samples]
+
+        batch = EncodedBatch(encodings, sources, is_split_into_words)
+        data = self._ids_and_rows(batch, text_has_no_marks=split_special_tokens or is_split_into_words)
+        if return_token_type_ids is not False:
+            data["token_type_ids"] = batch["type_ids"]
+        if return_attention_mask is not False:
+            data["attention_mask"] = batch["attention_mask"]
+        if return_special_tokens_mask:
+            data["special_tokens_mask"] = batch["special_tokens_mask"]
+        data = {name: batch.by_encoding(values, return_tensors) for name, values in data.items()}
+        if return_offsets_mapping:
+            data["offset_mapping"] = batch.offsets()
+        if return_length:
+            data["length"] = batch.lengths.tolist()
+        if return_overflowing_tokens:
+            data["overflow_to_sample_mapping"] = samples
+        if encodings:
+            self._eventual_warn_about_too_long_sequence(range(batch.lengths.max()), max_length, verbose)
+
+        if not is_batched and return_tensors is None and not return_overflowing_tokens:
+            data = {name: values[0] for name, values in data.items()}
+        return BatchEncoding(data, encodings, tensor_type=return_tensors, n_sequences=1 if pairs is None else 2)
+
+    def _ids_and_rows(self, batch: EncodedBatch, text_has_no_marks: bool) -> dict[str, np.ndarray]:
+        """Word ids `(tokens,)` and character rows `(tokens, slots)` of all encodings together."""
+        ids, added = batch["ids"], batch["special_tokens_mask"] == 1
+        marks = [self.bos_token_id, self.eos_token_id, self.pad_token_id]
+        is_mark = np.isin(ids, marks)
+        if text_has_no_marks:
+            ids[is_mark & ~added] = self.unk_token_id  # a word that only looks like one
+            is_mark &= added
+
+        # A known word is its token; an unknown one is in the text.
+        words = batch.flat("tokens")
+        for place, word in batch.source_words(np.flatnonzero((ids == self.unk_token_id) & ~added)):
+            words[place] = word
+            if batch.is_split_into_words and (number := self._added_word(word)) is not None:
+                ids[place] = number
+
+        slots = self.max_characters_per_token
+        kinds: dict[str, int] = {}  # each distinct word is spelled once
+        which = np.fromiter((kinds.setdefault(word, len(kinds)) for word in words), dtype=np.intp, count=len(words))
+        for number, mark in enumerate(marks):
+            which[is_mark & (ids == mark)] = len(kinds) + number
+        mark_rows = boundary_row(BEGIN_SENTENCE, slots), boundary_row(END_SENTENCE, slots), np.zeros(slots, np.int16)
+        rows = np.concatenate([char_rows(list(kinds), slots), mark_rows])
+        return {"input_ids": ids, "char_ids": rows[which]}
+
+    def _added_word(self, word: str) -> int | None:
+        """The id of a word that was added with `add_tokens`, to which the backend for given words is blind."""
+        if self.pad_token_id is not None and len(self) > self.pad_token_id + 1:
+            number = self._tokenizer.token_to_id(word)
+            if number is not None and number > self.pad_token_id:
+                return number
+        return None
+
+    def _backend(self, is_split_into_words: bool) -> Tokenizer:
+        """
+        The Rust tokenizer for given words, for raw text, or for raw text with a segmenter. They share one vocabulary.
+        """
+        if not is_split_into_words and self._segment is None:
+            return self._tokenizer
+        name = "words" if is_split_into_words else "segmented"
+        if name not in self._backends:
+            backend = Tokenizer(self._tokenizer.model)
+            backend.post_processor = self._tokenizer.post_processor
+            if not is_split_into_words:
+                backend.pre_tokenizer = self._raw_pre_tokenizer()
+                for token in self.added_tokens_decoder.values():
+                    (backend.add_special_tokens if token.special else backend.add_tokens)([token])
+            self._backends[name] = backend
+        return self._backends[name]
+
+    def _raw_pre_tokenizer(self) -> PreTokenizer:
+        """What cuts raw text into words, the segmenter included."""
+        if self._segment is None:
+            return self._tokenizer.pre_tokenizer
+        return word_pre_tokenizer(self.splitting, self._given_segmenter)
+
+    def _add_tokens(self, new_tokens, special_tokens=False) -> int:
+        self._backends.clear()
+        return super()._add_tokens(new_tokens, special_tokens)
+
+    def _set_truncation(self, backend: Tokenizer, strategy: TruncationStrategy, max_length: int | None, stride: int):
+        wanted: dict[str, Any] | None = None
+        if strategy != TruncationStrategy.DO_NOT_TRUNCATE:
+            wanted = {"max_length": max_length, "stride": stride, "strategy": strategy.value}
+            wanted["direction"] = self.truncation_side
+        if backend.truncation != wanted:
+            backend.no_truncation() if wanted is None else backend.enable_truncation(**wanted)
+
+    def _set_padding(
+        self,
+        backend: Tokenizer,
+        strategy: PaddingStrategy,
+        max_length: int | None,
+        multiple: int | None,
+        side: str | None,
+    ):
+        wanted: dict[str, Any] | None = None
+        if strategy != PaddingStrategy.DO_NOT_PAD:
+            wanted = {"length": max_length if strategy == PaddingStrategy.MAX_LENGTH else None}
+            wanted |= {"direction": side or self.padding_side, "pad_to_multiple_of": multiple}
+            wanted |= {"pad_id": self.pad_token_id, "pad_token": self.pad_token, "pad_type_id": self.pad_token_type_id}
+        if backend.padding != wanted:
+            backend.no_padding() if wanted is None else backend.enable_padding(**wanted)
+
+    # ---- padding of what is tokenised already
+
+    def pad(self, encoded_inputs, *args, return_tensors: str | None = None, **kwargs) -> BatchEncoding:
+        """
+        As [`~PreTrainedTokenizerBase.pad`], `char_ids` included: they get rows of zeros.
+        """
+        if isinstance(encoded_inputs, (list, tuple)) and encoded_inputs and isinstance(encoded_inputs[0], Mapping):
+            encoded_inputs = {key: [example[key] for example in encoded_inputs] for key in encoded_inputs[0]}
+        encoded_inputs = dict(encoded_inputs)
+        char_ids = encoded_inputs.pop("char_ids", None)
+        side = kwargs.get("padding_side") or self.padding_side
+        padded = super().pad(encoded_inputs, *args, return_tensors=return_tensors, **kwargs)
+        if char_ids is None:
+            return padded
+
+        ids = padded["input_ids"]
+        single = getattr(ids, "ndim", 0) == 1 or (len(ids) > 0 and isinstance(ids[0], int))
+        rows = [
+            _pad_rows(row, len(word_ids), side, self.max_characters_per_token)
+            for row, word_ids in zip([char_ids] if single else char_ids, [ids] if single else ids, strict=True)
+        ]
+        if isinstance(ids, list):
+            rows = [row.tolist() for row in rows]
+            padded["char_ids"] = rows[0] if single else rows
+        else:
+            stacked = rows[0] if single else np.stack(rows)
+            padded["char_ids"] = stacked if isinstance(ids, np.ndarray) else ids.new_tensor(stacked)
+        return padded
+
+    # ---- ids → text
+
+    def decode(self, token_ids, skip_special_tokens: bool = False, **kwargs) -> str | list[str]:
+        """
+        The words, joined with blanks.
+
+        Args:
+            token_ids: Character ids `(words, slots)` or a batch of them, which give back the very words (as far as they
+                fit into the slots); or word ids, of one text or a batch, which give back those of the vocabulary.
+                Character ids are told by their form: every row begins and ends with a mark.
+            skip_special_tokens: Whether to leave out boundaries and padding. Unknown words stay, as `<UNK>`.
+        """
+        token_ids = to_py_obj(token_ids)
+        if _depth(token_ids) == 3:
+            return [self.decode(rows, skip_special_tokens) for rows in token_ids]
+        if _depth(token_ids) == 2 and len({len(row) for row in token_ids}) == 1 and are_char_rows(np.array(token_ids)):
+            return " ".join(self.convert_char_ids_to_tokens(token_ids, skip_special_tokens))
+        return super().decode(token_ids, skip_special_tokens, **kwargs)
+
+    def _decode(self, token_ids, skip_special_tokens: bool = False, **kwargs) -> str:
+        token_ids = [token_ids] if isinstance(token_ids, int) else token_ids
+        skipped = {self.bos_token_id, self.eos_token_id, self.pad_token_id} if skip_special_tokens else set()
+        return " ".join(self.convert_ids_to_tokens([number for number in token_ids if number not in skipped]))
+
+    def convert_char_ids_to_tokens(self, char_ids, skip_special_tokens: bool = False) -> list[str]:
+        """
+        The words of character rows, boundaries and padding as the special tokens' names.
+
+        Args:
+            char_ids: `(words, max_characters_per_token)`
+            skip_special_tokens: Whether to leave out boundaries and padding.
+        """
+        rows = np.asarray(to_py_obj(char_ids), dtype=np.int64)
+        marks = {BEGIN_SENTENCE: self.bos_token, END_SENTENCE: self.eos_token}
+        tokens = []
+        for row in rows:
+            mark = self.pad_token if not row.any() else marks.get(int(row[1]))
+            if mark is None or not skip_special_tokens:
+                tokens.append(word_of_row(row) if mark is None else mark)
+        return tokens
+
+    # ---- vocabulary
+
+    def train_new_from_iterator(
+        self,
+        text_iterator: Iterable[str | Sequence[str]],
+        vocab_size: int,
+        length: int | None = None,
+        new_special_tokens=None,
+        special_tokens_map=None,
+        min_frequency: int = 1,
+        **kwargs,
+    ) -> "ElmoTokenizer":
+        """
+        A tokenizer like this one with the most frequent words of a text as its vocabulary.
+
+        Args:
+            text_iterator: Texts, or batches of texts.
+            vocab_size: Words at most, `<S>`, `</S>` and `<UNK>` included.
+            length: Not needed, and there for callers of the base class.
+            new_special_tokens, special_tokens_map: Refused: the special tokens stay.
+            min_frequency: Rarer words are left out.
+        """
+        if new_special_tokens is not None or special_tokens_map is not None or kwargs:
+            raise ValueError("Only `vocab_size` and `min_frequency` shape the vocabulary: special tokens stay.")
+        pre_tokenizer = self._raw_pre_tokenizer()
+        counts: Counter[str] = Counter()
+        for texts in text_iterator:
+            for text in [texts] if isinstance(texts, str) else texts:
+                counts.update(word for word, _ in pre_tokenizer.pre_tokenize_str(without_surrogates(text)))
+        specials = [self.bos_token, self.eos_token, self.unk_token]
+        words = frequent_words(counts, [*specials, self.pad_token], vocab_size + 1, min_frequency)
+        words.remove(self.pad_token)
+        keys = {"bos_token", "eos_token", "unk_token", "pad_token", "model_max_length", "padding_side"}
+        settings = {key: value for key, value in self.init_kwargs.items() if key in keys}
+        return type(self)(
+            vocab=words,
+            splitting=self.splitting,
+            segmenter=self._given_segmenter,
+            max_characters_per_token=self.max_characters_per_token,
+            split_special_tokens=self.split_special_tokens,
+            **settings,
+        )
+
+
+def _load_backend(path: str) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(path)
+    except Exception as error:  # the Rust library raises plain exceptions
+        raise ValueError(f"{path} is no tokenizer file: {error}") from error
+
+
+def _build_backend(vocab, specials: list[str], pre_tokenizer: PreTokenizer) -> Tokenizer:
+    """The Rust tokenizer over a vocabulary."""
+    if isinstance(vocab, Mapping):
+        words = sorted(vocab, key=vocab.__getitem__)
+        if [vocab[word] for word in words] != list(range(len(words))):
+            raise ValueError(f"The ids of the vocabulary must be 0 to {len(vocab) - 1}, each once.")
+        vocab = words
+    index = index_words(vocab, specials)
+    if any(word.startswith(NO_PREFIX) for word in index):
+        raise ValueError(f"The vocabulary holds a word that begins with {NO_PREFIX!r}.")
+    bos, eos, unk = specials
+    longest = max(map(len, index))  # a longer word is unknown without a look
+    backend = Tokenizer(
+        models.WordPiece(index, unk_token=unk, max_input_chars_per_word=longest, continuing_subword_prefix=NO_PREFIX)
+    )
+    backend.pre_tokenizer = pre_tokenizer
+    backend.post_processor = processors.TemplateProcessing(
+        single=[f"{bos}:0", "$A:0", f"{eos}:0"],
+        pair=[f"{bos}:0", "$A:0", f"{eos}:0", f"{bos}:1", "$B:1", f"{eos}:1"],
+        special_tokens=[(bos, index[bos]), (eos, index[eos])],
+    )
+    return backend
+
+
+def _pad_rows(char_ids, length: int, side: str, slots: int) -> np.ndarray:
+    """`(words, slots)` → `(length, slots)`, zeros on the given side."""
+    rows = np.asarray(to_py_obj(char_ids) if hasattr(char_ids, "cpu") else char_ids, dtype=np.int64).reshape(-1, slots)
+    missing = length - len(rows)
+    return np.pad(rows, ((missing, 0) if side == "left" else (0, missing), (0, 0)))
+
+
+def _depth(ids) -> int:
+    """How deep lists are nested, by their first elements."""
+    return 1 + _depth(ids[0]) if isinstance(ids, (list, tuple)) and len(ids) else int(isinstance(ids, (list, tuple)))
+
+
+__all__ = ["ElmoTokenizer"]

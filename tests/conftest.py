@@ -1,0 +1,50 @@
+"""Where the tests find foreign data: `ELMO_HF_SHARED`, `../shared` beside the checkout, then what `make golden` fetched."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHARED = [Path(os.environ["ELMO_HF_SHARED"])] if "ELMO_HF_SHARED" in os.environ else [ROOT.parent / "shared"]
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def find_data(*parts: str) -> Path:
+    """A file or folder of foreign data; the test is skipped where there is none."""
+    for folder in [*SHARED, ROOT / ".golden"]:
+        if (path := folder.joinpath(*parts)).exists():
+            return path
+    pytest.skip(f"{'/'.join(parts)} not found: set ELMO_HF_SHARED, or run `make golden` for the golden vectors")
+
+
+class Golden:
+    """A golden set: a tiny biLM in the original format, sentences, and the original's top-layer vectors for them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.options, self.weights = folder / "options.json", folder / "lm_weights.hdf5"
+        sentences = next(path for name in ("sentences.json", "lm_embeddings_sentences.json") if (path := folder / name).exists())
+        self.sentences = [[line.split() for line in lines] for lines in json.loads(sentences.read_text("utf-8"))]
+
+    def top_layers(self) -> list[list]:
+        """For each of the three batch rows, ten arrays `(2, words, size)`: forward and backward top layer."""
+        h5py = pytest.importorskip("h5py")
+        rows = []
+        for row in range(3):
+            with h5py.File(self.folder / f"lm_embeddings_{row}.hdf5") as file:
+                rows.append([file[str(batch)][...] for batch in range(len(file))])
+        return rows
+
+
+@pytest.fixture(params=["allennlp", "bilm-tf"])
+def golden(request) -> Golden:
+    """Both golden sets: AllenNLP's has skip connections, bilm-tf's has none."""
+    return Golden(find_data("fixtures", request.param))
+
+
+@pytest.fixture
+def allennlp_golden() -> Golden:
+    return Golden(find_data("fixtures", "allennlp"))
