@@ -144,7 +144,7 @@ def largest_difference(ours: list[str], peers: list[str]) -> float:
     pairs = [(np.load(our), np.load(peer)) for our, peer in zip(ours, peers, strict=True)]
     if any(our.shape != peer.shape for our, peer in pairs):
         return float("inf")
-    difference = max(float(np.abs(our - peer).max()) for our, peer in pairs)
+    difference = float(np.max([np.abs(our - peer).max() for our, peer in pairs]))  # NaN if any is
     return difference if np.isfinite(difference) else float("inf")
 
 
@@ -257,7 +257,7 @@ def main() -> str | None:
     print(f"{options.repeats} repetitions, the sides in turn: median (smallest–largest).")
     print(f"{processor()}.")
     for side, facts in loaded.items():
-        print(f"{NAMES[side]}: PyTorch {facts['torch']}, {facts['threads']} threads.")
+        print(f"{NAMES[side]}: PyTorch {facts['torch']}, threads: {facts['threads']}.")
     if options.json is not None:
         report = {"processor": processor(), "sides": loaded, "results": [asdict(result) for result in results]}
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -33,7 +33,7 @@ def load_allennlp(folder: Path) -> Run:
     model = Elmo(*files, num_output_representations=1, keep_sentence_boundaries=True).eval()
 
     def run(char_ids: torch.Tensor) -> list[torch.Tensor]:
-        # It starts from where the previous call ended. Forgetting that is an assignment: no work is added or saved.
+        # It would start from where the previous call ended. Without that it has a little less to do.
         model._elmo_lstm._elmo_lstm.reset_states()
         return model(char_ids)["activations"]
 

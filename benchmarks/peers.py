@@ -41,11 +41,11 @@ class Peer:
     bare_requirements: tuple[str, ...] = ()
 
     def interpreter(self) -> Path:
-        """The Python of the peer's environment, which is made at the first call and whenever the pins change."""
+        """The Python of the peer's environment, which is made at the first call and when Python or the pins change."""
         folder = ENVIRONMENTS / self.name
         python, stamp = folder / "bin" / "python", folder / "installed.json"
-        wanted = json.dumps([self.requirements, self.bare_requirements])
-        if not stamp.exists() or stamp.read_text() != wanted:
+        wanted = json.dumps([sys.version, self.requirements, self.bare_requirements])
+        if not (python.exists() and stamp.exists() and stamp.read_text() == wanted):
             print(f"Installing {self.name} into {folder.relative_to(ROOT)} ...", file=sys.stderr)
             self._run(sys.executable, "-m", "venv", "--clear", folder)
             pip = python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"
@@ -126,5 +126,5 @@ def serve(commands: dict[str, Callable[..., dict[str, Any]]]):
             try:
                 answer = commands[question.pop("command")](**question)
             except Exception as error:
-                answer = {"error": f"{type(error).__name__}: {error}"}
+                answer = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
             print(json.dumps(answer), file=answers, flush=True)

@@ -38,10 +38,16 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return distinct, places
 
 
-def linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """`F.linear` in the precision that [`product_dtype`] chooses; the output has it too."""
-    dtype = product_dtype(weight)
-    return F.linear(inputs.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
+class ElmoLinear(nn.Linear):
+    """A linear layer in the precision that [`product_dtype`] chooses; the output has it too."""
+
+    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0):
+        super().__init__(inputs, outputs)
+        self.initial_bias = initial_bias
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        dtype = product_dtype(self.weight)
+        return F.linear(input.to(dtype), self.weight.to(dtype), self.bias.to(dtype))
 
 
 class ElmoHighway(nn.Module):
@@ -51,14 +57,30 @@ class ElmoHighway(nn.Module):
 
     def __init__(self, size: int):
         super().__init__()
-        self.transform = nn.Linear(size, size)
-        self.carry = nn.Linear(size, size)
-        self.carry.initial_bias = -2.0  # starts close to passing its input on
+        self.transform = ElmoLinear(size, size)
+        self.carry = ElmoLinear(size, size, initial_bias=-2.0)  # starts close to passing its input on
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        gate = torch.sigmoid(linear(inputs, self.carry.weight, self.carry.bias))
-        transformed = torch.relu(linear(inputs, self.transform.weight, self.transform.bias))
-        return inputs + gate * (transformed - inputs)
+        gate = torch.sigmoid(self.carry(inputs))
+        return inputs + gate * (torch.relu(self.transform(inputs)) - inputs)
+
+
+class ElmoConvolution(nn.Conv1d):
+    """Filters of one width over the characters of words, and their largest response."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            input: `(words, slots, in_channels)`
+
+        Returns:
+            `(words, out_channels)`
+        """
+        # As one product over all windows: 2-4x faster on a CPU than conv1d with so few input channels.
+        dtype = product_dtype(self.weight)
+        windows = input.unfold(1, self.kernel_size[0], 1).flatten(2)  # (words, positions, in_channels * width)
+        responses = F.linear(windows.to(dtype), self.weight.flatten(1).to(dtype))  # (words, positions, out_channels)
+        return responses.amax(dim=1) + self.bias
 
 
 class ElmoCharacterEncoder(nn.Module):
@@ -71,7 +93,7 @@ class ElmoCharacterEncoder(nn.Module):
         self.activation = ACTIVATIONS[config.char_activation]
         self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_size, padding_idx=0)
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(config.char_embedding_size, number, width) for width, number in config.char_filters
+            ElmoConvolution(config.char_embedding_size, number, width) for width, number in config.char_filters
         )
         self.highways = nn.ModuleList(ElmoHighway(config.char_feature_size) for _ in range(config.num_highway_layers))
 
@@ -102,13 +124,7 @@ class ElmoCharacterEncoder(nn.Module):
     def _convolve(self, char_ids: torch.Tensor) -> torch.Tensor:
         """`(words, slots)` → the largest response of every filter, `(words, char_feature_size)`."""
         chars = self.char_embeddings(char_ids)  # (words, slots, char_embedding_size)
-        responses = []
-        for convolution in self.convolutions:
-            # As one product over all windows: 2-4x faster on a CPU than conv1d with so few input channels.
-            windows = chars.unfold(1, convolution.kernel_size[0], 1).flatten(2)  # (words, positions, size * width)
-            response = linear(windows, convolution.weight.flatten(1), None).amax(dim=1)
-            responses.append(response + convolution.bias)
-        return torch.cat(responses, dim=-1)
+        return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
 
 
 class ElmoTokenEncoder(nn.Module):
@@ -123,7 +139,7 @@ class ElmoTokenEncoder(nn.Module):
         if config.uses_characters:
             self.characters = ElmoCharacterEncoder(config)
         if config.token_projection:
-            self.projection = nn.Linear(config.feature_size, config.output_size)
+            self.projection = ElmoLinear(config.feature_size, config.output_size)
 
     def forward(self, char_ids: torch.Tensor | None, input_ids: torch.Tensor | None) -> torch.Tensor:
         """
@@ -149,7 +165,7 @@ class ElmoTokenEncoder(nn.Module):
             features.append(self.characters(tokens))
         vectors = torch.cat(features, dim=-1)  # (distinct tokens, feature_size)
         if self.projection is not None:
-            vectors = linear(vectors, self.projection.weight, self.projection.bias)
+            vectors = self.projection(vectors)
         return vectors[places]
 
 

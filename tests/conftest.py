@@ -13,11 +13,12 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 def find_data(*parts: str) -> Path:
-    """A file or folder of foreign data; the test is skipped where there is none."""
+    """A file or folder of foreign data; where there is none the test is skipped, or, if it is required, fails."""
     for folder in [*SHARED, ROOT / ".golden"]:
         if (path := folder.joinpath(*parts)).exists():
             return path
-    pytest.skip(f"{'/'.join(parts)} not found: set ELMO_HF_SHARED, or run `make golden` for the golden vectors")
+    give_up = pytest.fail if os.environ.get("ELMO_HF_REQUIRE_GOLDEN") == "1" else pytest.skip
+    give_up(f"{'/'.join(parts)} not found: set ELMO_HF_SHARED, or run `make golden` for the golden vectors")
 
 
 class Golden:
@@ -26,7 +27,7 @@ class Golden:
     def __init__(self, folder: Path):
         self.folder = folder
         self.options, self.weights = folder / "options.json", folder / "lm_weights.hdf5"
-        sentences = next(path for name in ("sentences.json", "lm_embeddings_sentences.json") if (path := folder / name).exists())
+        (sentences,) = folder.glob("*sentences.json")
         self.sentences = [[line.split() for line in lines] for lines in json.loads(sentences.read_text("utf-8"))]
 
     def top_layers(self) -> list[list]:

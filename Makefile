@@ -1,0 +1,41 @@
+# Every target makes .venv and installs what it needs the first time.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format golden bench clean
+
+help:  ## This list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+# Installed with the tested versions of constraints.txt; pyproject.toml states the ranges.
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+demo: $(INSTALLED)  ## Train a small ELMo for about a minute and look at its vectors, offline
+	$(BIN)/python -m elmo_hf.demo
+
+test: $(INSTALLED)  ## Run the tests
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED)  ## Check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/ty check --quiet
+
+format: $(INSTALLED)  ## Bring the code into form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from the package index
+	$(BIN)/python -m tests.fetch_golden
+
+bench: $(INSTALLED)  ## Measure tokenizer and inference, beside the original PyTorch implementation
+	$(BIN)/python -m benchmarks.tokenizer
+	$(BIN)/python -m benchmarks.inference
+
+clean:  ## Remove what the targets made
+	rm -rf .venv .venv-* .golden .demo build *.egg-info

@@ -1,0 +1,115 @@
+"""The packed layout and the recurrent layer: right gradients, whatever the lengths and the chunks."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_hf import ElmoConfig, recurrence_elmo
+from elmo_hf.recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
+from tests.models import TINY
+
+masks = st.integers(1, 5).flatmap(
+    lambda words: st.lists(st.lists(st.booleans(), min_size=words, max_size=words), min_size=1, max_size=5)
+)
+
+
+@given(masks, st.integers(0, 2**31))
+def test_packing_puts_each_direction_in_its_reading_order_and_back(mask, seed):
+    mask = torch.tensor(mask)
+    segments = torch.from_numpy(np.random.default_rng(seed).integers(0, 2, mask.shape)).sort(dim=1).values
+    packing = ElmoPacking.of(mask, segments, [0, 1])
+    words = torch.arange(int(mask.sum())).unsqueeze(-1)
+
+    sequences = [[] for _ in packing.rows], [[] for _ in packing.rows]
+    for direction, packed in enumerate(packing.pack(words)):
+        start = 0
+        for size in packing.step_sizes:
+            for sequence, word in enumerate(packed[start : start + size].flatten().tolist()):
+                sequences[direction][sequence].append(word)
+            start += size
+        assert start == len(words)
+    expected, word = [], 0
+    for row in range(len(mask)):
+        runs: dict[int, list[int]] = {}
+        for place in mask[row].nonzero().flatten().tolist():
+            runs.setdefault(int(segments[row, place]), []).append(word)
+            word += 1
+        expected += [(row, run) for run in runs.values()]
+    assert sorted(zip(packing.rows.tolist(), sequences[0], strict=True)) == sorted(expected)
+    assert sequences[1] == [sequence[::-1] for sequence in sequences[0]]
+    assert packing.step_sizes == sorted(packing.step_sizes, reverse=True)
+    assert torch.equal(packing.unpack(packing.pack(words)), torch.cat([words, words], dim=-1))
+
+
+def layer_and_inputs(**fields):
+    torch.manual_seed(0)
+    layer = ElmoRecurrentLayer(ElmoConfig(**(TINY | {"cell_size": 5, "projection_size": 3} | fields)), layer_index=1)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    layer = layer.double()
+    size = layer.recurrent_weight.shape[1]
+    sizes, sequences = [3, 3, 2, 1], 3
+    inputs = torch.randn(2, sum(sizes), size, dtype=torch.float64, requires_grad=True)
+    hidden = torch.randn(2, sequences, size, dtype=torch.float64, requires_grad=True)
+    cell = torch.randn(2, sequences, 5, dtype=torch.float64, requires_grad=True)
+    return layer, inputs, hidden, cell, sizes
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"projection_size": None},
+        {"cell_clip": None, "projection_clip": None},
+        {"cell_clip": 0.5, "projection_clip": 0.4},
+        {"skip_connections": False},
+    ],
+    ids=str,
+)
+def test_gradients_of_the_recurrent_layer_equal_finite_differences(fields):
+    layer, inputs, hidden, cell, sizes = layer_and_inputs(**fields)
+    parameters = list(layer.parameters())
+
+    def run(inputs, hidden, cell, *weights):
+        named = dict(zip(dict(layer.named_parameters()), weights, strict=True))
+        return torch.func.functional_call(layer, named, (inputs, hidden, cell, sizes, [0, 1]))
+
+    assert torch.autograd.gradcheck(run, (inputs, hidden, cell, *parameters), eps=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("gate_bytes", [1, 500, 1000, 10**9])
+def test_the_size_of_the_chunks_changes_nothing(gate_bytes, monkeypatch):
+    layer, inputs, hidden, cell, sizes = layer_and_inputs()
+    expected = layer(inputs, hidden, cell, sizes, [0, 1])
+    monkeypatch.setattr(recurrence_elmo, "GATE_BYTES_PER_CHUNK", gate_bytes)
+    for found, wanted in zip(layer(inputs, hidden, cell, sizes, [0, 1]), expected, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_the_directions_do_not_see_each_other():
+    layer, inputs, hidden, cell, sizes = layer_and_inputs()
+    output, *_ = layer(inputs, hidden, cell, sizes, [0, 1])
+    output[0].sum().backward()
+    assert inputs.grad[0].abs().sum() > 0
+    assert inputs.grad[1].abs().sum() == 0
+    for direction in (0, 1):
+        alone, *_ = layer(
+            inputs[direction : direction + 1],
+            hidden[direction : direction + 1],
+            cell[direction : direction + 1],
+            sizes,
+            [direction],
+        )
+        torch.testing.assert_close(alone[0], output[direction])
+
+
+def test_dropout_is_on_the_input_and_the_skip_connection_carries_it():
+    layer, inputs, hidden, cell, sizes = layer_and_inputs(dropout=0.5)
+    for parameter in layer.parameters():
+        torch.nn.init.zeros_(parameter)
+    output, *_ = layer.train()(inputs, torch.zeros_like(hidden), torch.zeros_like(cell), sizes, [0, 1])
+    dropped = output == 0
+    assert 0 < dropped.float().mean() < 1
+    torch.testing.assert_close(output[~dropped], 2 * inputs[~dropped])

@@ -1,0 +1,73 @@
+"""Layer 0: distinct words once, unused slots cut, both exact."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_hf import token_encoder_elmo
+from elmo_hf.token_encoder_elmo import distinct_rows
+from tests.models import random_words, reference_of, tiny_model
+
+
+@given(st.integers(0, 40), st.integers(1, 5), st.integers(0, 2**31))
+def test_distinct_rows_are_distinct_and_give_every_row_back(rows, columns, seed):
+    matrix = torch.from_numpy(np.random.default_rng(seed).integers(0, 3, (rows, columns)))
+    distinct, places = distinct_rows(matrix)
+    assert torch.equal(distinct[places], matrix)
+    assert len(distinct) == len({tuple(row) for row in matrix.tolist()})
+
+
+def test_rows_with_equal_hashes_are_still_told_apart(monkeypatch):
+    monkeypatch.setattr(torch, "randint", lambda low, high, size, generator: torch.zeros(size, dtype=torch.long))
+    matrix = torch.tensor([[1, 2], [3, 4], [1, 2]])
+    distinct, places = distinct_rows(matrix)
+    assert torch.equal(distinct[places], matrix)
+    assert len(distinct) == 2
+
+
+@pytest.mark.parametrize("longest", [0, 1, 5, 40, 44, 45, 46, 48])
+def test_cutting_unused_slots_changes_no_value(longest):
+    """Words of every length around the point where pads no longer fill a window of the widest filter (3)."""
+    encoder = tiny_model().token_encoder
+    with torch.no_grad():
+        encoder.characters.char_embeddings.weight[261] = 5.0  # a pad that wins many maxima
+    rows = random_words(np.random.default_rng(longest), 1, 12, slots=longest + 2)[0]
+    rows[0] = torch.tensor([259, *[7] * longest, 260])
+    rows = torch.nn.functional.pad(rows, (0, 50 - longest - 2), value=261)
+    reference = reference_of(tiny_model())
+    reference.arrays["char_embed"][260] = 5.0
+    with torch.no_grad():
+        vectors = encoder(rows, None)
+    expected = np.array([reference.token_vector(row) for row in rows.numpy()])
+    np.testing.assert_allclose(vectors.numpy(), expected, rtol=1e-5, atol=1e-5)
+    assert encoder.characters._trim(rows).shape[1] == min(50, longest + 2 + 3)
+
+
+def test_each_distinct_word_goes_through_the_characters_once(monkeypatch):
+    model, seen = tiny_model(), []
+    model.token_encoder.characters.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
+    rows = random_words(np.random.default_rng(0), 1, 4)[0, [0, 1, 0, 2, 0, 1]]
+    distinct = len({tuple(row) for row in rows.tolist()})
+    model(char_ids=rows.unsqueeze(0)).last_hidden_state.sum().backward()
+    assert seen == [distinct]
+
+
+def test_repeated_words_collect_the_gradients_of_all_their_places():
+    model = tiny_model()
+    row = random_words(np.random.default_rng(0), 1, 1)[0]
+    weight = model.token_encoder.projection.weight
+    model.token_encoder(row, None).sum().backward()
+    once = weight.grad.clone()
+    weight.grad = None
+    model.token_encoder(row.expand(3, -1), None).sum().backward()
+    torch.testing.assert_close(weight.grad, 3 * once)
+
+
+@pytest.mark.parametrize("words", [1, 3, 7])
+def test_the_size_of_the_chunks_changes_nothing(words, monkeypatch):
+    encoder, rows = tiny_model().token_encoder, random_words(np.random.default_rng(0), 1, 7)[0]
+    expected = encoder(rows, None)
+    monkeypatch.setattr(token_encoder_elmo, "WORDS_PER_CHUNK", words)
+    torch.testing.assert_close(encoder(rows, None), expected)

@@ -1,0 +1,182 @@
+"""The model as something to train, store, move and load, as any other model of transformers."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel
+
+from elmo_hf import ElmoConfig, ElmoModel
+from tests.models import TINY, random_words, reference_of, tiny_model
+
+CHAR_IDS = random_words(np.random.default_rng(0), 2, 5)
+
+
+def gradients(model, **inputs):
+    model.zero_grad()
+    output = model(char_ids=CHAR_IDS, output_hidden_states=True, **inputs)
+    (output.last_hidden_state.square().sum() + output.hidden_states[1].sin().sum()).backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def test_every_parameter_learns():
+    for name, gradient in gradients(tiny_model().train()).items():
+        assert gradient.abs().sum() > 0, name
+
+
+def test_gradients_equal_finite_differences_of_the_reference():
+    """One number of each parameter, nudged in the reference's float64 arrays."""
+    model = tiny_model()
+    model.zero_grad()
+    model(char_ids=CHAR_IDS).last_hidden_state.square().sum().backward()
+
+    def loss(reference):
+        rows = [[reference.token_vector(word) for word in row.numpy()] for row in CHAR_IDS]
+        return sum(np.square(reference.sentence(row)[0].mean(axis=0)).sum() for row in rows)
+
+    moved = copy.deepcopy(model).double()
+    for name, parameter in model.named_parameters():
+        if name.startswith("mixer"):
+            continue
+        place = int(parameter.grad.abs().argmax())
+        losses = []
+        for step in (1e-6, -1e-6):
+            moved.load_state_dict(model.state_dict())
+            dict(moved.named_parameters())[name].data.view(-1)[place] += step
+            losses.append(loss(reference_of(moved)))
+        slope = (losses[0] - losses[1]) / 2e-6
+        assert parameter.grad.view(-1)[place].item() == pytest.approx(slope, rel=1e-4, abs=1e-5), name
+
+
+def test_gradient_checkpointing_gives_the_same_gradients():
+    plain = gradients(tiny_model().train())
+    model = tiny_model().train()
+    model.gradient_checkpointing_enable()
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(gradient, plain[name], msg=name)
+
+
+def test_a_frozen_bilm_leaves_only_the_mixer_to_learn():
+    model = tiny_model()
+    model.freeze_bilm()
+    assert {name for name, p in model.named_parameters() if p.requires_grad} == {"mixer.weights", "mixer.gamma"}
+    model(char_ids=CHAR_IDS).last_hidden_state.sum().backward()
+    model.unfreeze_bilm()
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_the_padding_row_of_the_characters_stays_zero_in_training():
+    model = tiny_model().train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model(char_ids=CHAR_IDS).last_hidden_state.sum().backward()
+    optimizer.step()
+    assert model.token_encoder.characters.char_embeddings.weight[0].abs().sum() == 0
+
+
+def test_initialisation_is_the_originals():
+    model = ElmoModel(ElmoConfig(cell_size=200, projection_size=50, vocab_size=5))
+    characters, layer = model.token_encoder.characters, model.layers[0]
+    assert characters.char_embeddings.weight[1:].abs().max() <= 1
+    assert characters.char_embeddings.weight[1:].std().item() == pytest.approx(1 / 3**0.5, rel=0.1)
+    assert characters.char_embeddings.weight[0].abs().sum() == 0
+    assert characters.convolutions[6].weight.abs().max() <= 0.05
+    assert characters.highways[0].transform.weight.std().item() == pytest.approx(2048**-0.5, rel=0.01)
+    assert (characters.highways[1].carry.bias == -2).all()
+    assert (characters.highways[1].transform.bias == 0).all()
+    assert layer.recurrent_weight.abs().max().item() == pytest.approx((6 / (100 + 800)) ** 0.5, rel=0.01)
+    assert (layer.bias == 0).all()
+
+
+def test_saving_and_loading_keeps_every_bit(tmp_path):
+    model = tiny_model()
+    model.mixer.weights.data = torch.tensor([0.1, 0.2, 0.3])
+    model.save_pretrained(tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path)
+    assert not loaded.training
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, loaded.state_dict()[name]), name
+    assert torch.equal(model(char_ids=CHAR_IDS).last_hidden_state, loaded(char_ids=CHAR_IDS).last_hidden_state)
+
+
+def test_a_checkpoint_without_a_mixer_loads_with_the_uniform_one_and_no_warning(tmp_path, caplog):
+    ElmoModel(tiny_model().config, add_mixer=False).save_pretrained(tmp_path)
+    with caplog.at_level("WARNING"):
+        model, info = ElmoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not caplog.records
+    assert not info["missing_keys"]
+    assert model.mixer.layer_weights().tolist() == pytest.approx([1 / 3] * 3)
+    assert model.mixer.gamma.item() == 1
+
+
+def test_missing_and_mismatched_weights_are_reported(tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    missing = tensors.pop("layers.1.bias")
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    _, info = ElmoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert info["missing_keys"] == {"layers.1.bias"}
+    save_file(tensors | {"layers.1.bias": missing[:, :4].clone()}, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(RuntimeError, match="layers.1.bias|size mismatch|mismatched"):
+        ElmoModel.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_weights_load_and_run_close_to_full_precision(dtype, tmp_path):
+    model = tiny_model()
+    model.save_pretrained(tmp_path)
+    half = AutoModel.from_pretrained(tmp_path, dtype=dtype)
+    output = half(char_ids=CHAR_IDS, output_hidden_states=True, output_states=True)
+    assert output.last_hidden_state.dtype == output.states.cell.dtype == dtype
+    torch.testing.assert_close(
+        output.last_hidden_state.float(), model(char_ids=CHAR_IDS).last_hidden_state, rtol=0.1, atol=0.03
+    )
+    output.last_hidden_state.float().sum().backward()
+
+
+@pytest.mark.parametrize(
+    "device_map", ["auto", {"": "cpu"}, {"token_encoder": "disk", "layers": "cpu", "mixer": "cpu"}]
+)
+def test_device_maps_give_the_same_vectors(device_map, tmp_path):
+    model = tiny_model()
+    model.save_pretrained(tmp_path)
+    placed = AutoModel.from_pretrained(tmp_path, device_map=device_map, offload_folder=tmp_path / "offload")
+    with torch.no_grad():
+        torch.testing.assert_close(
+            placed(char_ids=CHAR_IDS).last_hidden_state, model(char_ids=CHAR_IDS).last_hidden_state
+        )
+
+
+def test_every_tensor_is_loaded_or_initialised_when_built_on_the_meta_device(tmp_path):
+    tiny_model(token_inputs="both").save_pretrained(tmp_path)
+    model = AutoModel.from_pretrained(tmp_path)
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        assert tensor.device.type == "cpu", name
+        assert tensor.isfinite().all(), name
+
+
+def test_products_of_half_precision_on_a_cpu_run_in_full_precision():
+    """Where bf16 products are fatal (AMX advertised but unusable), a larger bf16 model still runs, in its own process."""
+    code = """
+import torch
+from elmo_hf import ElmoConfig, ElmoModel
+config = ElmoConfig(cell_size=512, projection_size=128, vocab_size=5)
+model = ElmoModel(config).to(torch.bfloat16).eval()
+with torch.no_grad():
+    print(model(char_ids=torch.randint(1, 262, (8, 20, 50))).last_hidden_state.isfinite().all().item())
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert run.stdout.strip() == "True", (run.returncode, run.stderr[-500:])
+
+
+def test_the_saved_config_names_the_classes_for_remote_code(tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    auto_map = json.loads((tmp_path / "config.json").read_text())["auto_map"]
+    assert auto_map == {"AutoConfig": "configuration_elmo.ElmoConfig", "AutoModel": "modeling_elmo.ElmoModel"}
+    assert json.loads((tmp_path / "config.json").read_text())["cell_size"] == TINY["cell_size"]
