@@ -8,10 +8,10 @@ gate carries the input instead of the transform, so its weights are negated; bot
 import io
 import json
 import os
-import pickle
 import re
 import tarfile
-from pathlib import Path
+import warnings
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import torch
@@ -19,10 +19,18 @@ import torch
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import ElmoModel
 
-from .folder import ConversionError, load_tokenizer, save_folder, staged_folder
+from .arrays import Views, fill_views
+from .folder import ConversionError, load_tokenizer, save_folder, staged_folder, word_ids
+from .options import config_errors, parse_object, read_object
 
 SCALAR_MIXES_FILE = "scalar_mixes.json"
 CHAR_EMBEDDING = "_token_embedder._char_embedding_weights"
+# What an archive's members are for, by the end of their names.
+MEMBERS = {
+    "weights": r"(^|/)(weights|best|model)[^/]*\.th$",
+    "experiment": r"(^|/)config\.json$",
+    "options": r"(options_file|(^|/)options[^/]*\.json)$",
+}
 
 
 class Archive(NamedTuple):
@@ -58,16 +66,19 @@ def convert_allennlp(
     with staged_folder(out) as stage:
         archive = read_archive(path)
         if options is not None:
-            archive = archive._replace(options=_parse_json(Path(options).read_bytes(), options))
+            archive = archive._replace(options=read_object(options))
         prefix = _bilm_prefix(archive.tensors, path)
-        mixes = scalar_mixes(archive.tensors, prefix)
-        config = config_of(archive, prefix)
-        tokenizer = load_tokenizer(vocab, config.max_characters_per_token)
-        config.vocab_size = config.pad_token_id = tokenizer.vocab_size
-        model = model_of(config, archive.tensors, prefix)
+        tensors = _below(prefix, archive.tensors, "_token_embedder.", "_elmo_lstm.")
+        config = config_of(archive, tensors, path)
+        tokenizer = load_tokenizer(
+            vocab, config.max_characters_per_token, (archive.options or {}).get("n_tokens_vocab")
+        )
+        config.update(word_ids(tokenizer))
+        model = model_of(config, tensors, path)
+        mixes = scalar_mixes(archive.tensors, prefix, config.num_hidden_layers + 1, path)
         if mixes:
-            model.mixer.weights.data.copy_(torch.tensor(mixes[0]["weights"]))
-            model.mixer.gamma.data.fill_(mixes[0]["gamma"])
+            weights, gamma = torch.tensor(mixes[0]["weights"]), torch.tensor([mixes[0]["gamma"]])
+            model.load_state_dict({"mixer.weights": weights, "mixer.gamma": gamma}, strict=False)
         save_folder(model, tokenizer, stage, dtype)
         if len(mixes) > 1:
             (stage / SCALAR_MIXES_FILE).write_text(json.dumps(mixes, indent=2) + "\n", "utf-8")
@@ -79,45 +90,65 @@ def read_archive(path: str | os.PathLike) -> Archive:
     path = Path(path)
     if not path.is_file():
         raise ConversionError(f"{path} is no file: give AllenNLP's best.th, weights.th or model.tar.gz.")
-    if not tarfile.is_tarfile(path):
-        return Archive(_load_tensors(path.read_bytes(), path), {}, None)
     try:
-        with tarfile.open(path) as tar:
-            members = {member.name: member for member in tar if member.isreg()}
-
-            def read(pattern: str) -> tuple[str, bytes] | None:
-                names = sorted(name for name in members if re.search(pattern, name))
-                return (names[0], tar.extractfile(members[names[0]]).read()) if names else None
-
-            weights, experiment = read(r"(^|/)(weights|best|model)[^/]*\.th$"), read(r"(^|/)config\.json$")
-            options = read(r"options_file$|options[^/]*\.json$")
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise ConversionError(f"{path} is no readable archive (truncated?): {error}") from error
+        data = path.read_bytes()
+        if not data.startswith(b"\x1f\x8b") and not tarfile.is_tarfile(io.BytesIO(data)):
+            return Archive(_load_tensors(data, path), {}, None)
+        members = _read_members(data, path)
+    except ConversionError:
+        raise
+    except Exception as error:  # by the place of the damage: OSError, TarError, EOFError, zlib.error ...
+        raise ConversionError(f"{path} is no readable archive (truncated or damaged): {error}") from error
+    weights, experiment, options = (members.get(use) for use in MEMBERS)
     if weights is None:
-        raise ConversionError(f"{path} holds no weights (*.th); found {', '.join(sorted(members)) or 'nothing'}.")
+        raise ConversionError(f"{path} should hold weights (weights.th), found no such file in it.")
     return Archive(
-        _load_tensors(weights[1], f"{path}:{weights[0]}"),
-        _parse_json(experiment[1], f"{path}:config.json") if experiment else {},
-        _parse_json(options[1], f"{path}:{options[0]}") if options else None,
+        _load_tensors(weights, f"{path}: weights"),
+        parse_object(experiment, f"{path}: config.json") if experiment is not None else {},
+        parse_object(options, f"{path}: biLM options") if options is not None else None,
     )
+
+
+def _read_members(data: bytes, path: Path) -> dict[str, bytes]:
+    """The contents of the `MEMBERS`. Links, devices and files whose names lead elsewhere are passed over."""
+    contents = {}
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        for member in tar:
+            name = PurePosixPath(member.name)
+            if not member.isreg() or name.is_absolute() or ".." in name.parts:
+                continue
+            for use, pattern in MEMBERS.items():
+                if re.search(pattern, member.name):
+                    if use in contents:
+                        raise ConversionError(f"{path} should hold one file of {use}, found another: {member.name}.")
+                    contents[use] = tar.extractfile(member).read()
+        while tar.fileobj.read(2**20):  # to the end, where the checksum is
+            pass
+    return contents
 
 
 def _load_tensors(data: bytes, source) -> dict[str, torch.Tensor]:
     try:
-        tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConversionError(f"{source} is no state dict that can be read safely: {reason}") from error
-    if not isinstance(tensors, dict) or not all(isinstance(value, torch.Tensor) for value in tensors.values()):
+        with warnings.catch_warnings(action="ignore"):
+            tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # by the place of the damage: UnpicklingError, RuntimeError, EOFError, struct.error ...
+        raise ConversionError(
+            f"{source} is no state dict that can be read safely: {_unpickling_reason(error)}"
+        ) from error
+    if not isinstance(tensors, dict) or not all(
+        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in tensors.items()
+    ):
         raise ConversionError(f"{source} is no state dict: a dictionary of tensors was expected.")
     return tensors
 
 
-def _parse_json(data: bytes, source) -> dict[str, Any]:
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        raise ConversionError(f"{source} is no JSON: {error}") from error
+def _unpickling_reason(error: Exception) -> str:
+    """Why torch would not load a file, without its advice to load it unsafely."""
+    if found := re.search(r"GLOBAL (\S+)", str(error)):
+        return f"it wants to run {found[1]}."
+    if "Weights only load failed" in str(error) or not str(error):
+        return "it is no pickle of tensors, or damaged."
+    return str(error).splitlines()[0]
 
 
 def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
@@ -134,124 +165,126 @@ def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
     return prefixes[0]
 
 
-def scalar_mixes(tensors: dict[str, torch.Tensor], prefix: str) -> list[dict[str, Any]]:
+def _below(prefix: str, tensors: dict[str, torch.Tensor], *parts: str) -> dict[str, torch.Tensor]:
+    """The tensors whose names go on after the prefix with one of `parts`, by the rest of their names."""
+    names = tuple(prefix + part for part in parts)
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(names)}
+
+
+def scalar_mixes(tensors: dict[str, torch.Tensor], prefix: str, num_layers: int, source) -> list[dict[str, Any]]:
     """All scalar mixes of the ELMo module around the biLM: `{"name", "weights", "gamma"}` each."""
     module = prefix.removesuffix("_elmo_lstm.")
     mixes = []
-    while f"{module}scalar_mix_{len(mixes)}.gamma" in tensors:
-        name = f"{module}scalar_mix_{len(mixes)}"
-        count = sum(key.startswith(f"{name}.scalar_parameters.") for key in tensors)
-        weights = [tensors[f"{name}.scalar_parameters.{index}"].item() for index in range(count)]
-        mixes.append({"name": name, "weights": weights, "gamma": tensors[f"{name}.gamma"].item()})
+    while found := _below(module, tensors, f"scalar_mix_{len(mixes)}."):
+        name = f"scalar_mix_{len(mixes)}"
+        weights, gamma = torch.empty(num_layers), torch.empty(1)
+        views = {f"{name}.scalar_parameters.{layer}": [weights[layer : layer + 1]] for layer in range(num_layers)}
+        fill_views(views | {f"{name}.gamma": [gamma]}, found, source)
+        mixes.append({"name": module + name, "weights": weights.tolist(), "gamma": gamma.item()})
     return mixes
 
 
-def config_of(archive: Archive, prefix: str) -> ElmoConfig:
-    """Sizes from the tensors' shapes; what shapes do not tell from the options, else as in the released models."""
-    tensors = archive.tensors
-    embedding = tensors[f"{prefix}{CHAR_EMBEDDING}"]
-    filters, layers, highways = [], 0, 0
-    while (name := f"{prefix}_token_embedder.char_conv_{len(filters)}.weight") in tensors:
-        filters.append([tensors[name].shape[2], tensors[name].shape[0]])
-    while f"{prefix}_elmo_lstm.forward_layer_{layers}.input_linearity.weight" in tensors:
-        layers += 1
-    while f"{prefix}_token_embedder._highways._layers.{highways}.weight" in tensors:
-        highways += 1
-    projection = tensors.get(f"{prefix}_elmo_lstm.forward_layer_0.state_projection.weight")
-    if not filters or projection is None:
-        raise ConversionError(f"The biLM under {prefix!r} lacks its convolutions or its recurrent layers.")
-    sizes = {
-        "char_vocab_size": embedding.shape[0],
-        "char_embedding_size": embedding.shape[1],
-        "char_filters": filters,
-        "num_highway_layers": highways,
-        "num_hidden_layers": layers,
-        "cell_size": projection.shape[1],
-        "projection_size": projection.shape[0],
-        "token_projection": True,  # AllenNLP always has one
-        "mixer_layer_norm": _layer_norm(archive.experiment),
+def config_of(archive: Archive, tensors: dict[str, torch.Tensor], source) -> ElmoConfig:
+    """Sizes from the biLM's tensors; what shapes do not tell from the options, else as in the released models."""
+
+    def count(pattern: str) -> int:
+        return next(number for number in range(len(tensors) + 1) if pattern.format(number) not in tensors)
+
+    def shape(name: str, *axes: str) -> dict[str, int]:
+        if name not in tensors or tensors[name].ndim != len(axes):
+            found = tuple(tensors[name].shape) if name in tensors else "nothing"
+            raise ConversionError(f"{source}: {name} should have shape ({', '.join(axes)}), found {found}.")
+        return dict(zip(axes, tensors[name].shape, strict=True))
+
+    convolution = "_token_embedder.char_conv_{}.weight"
+    filters = [
+        shape(convolution.format(number), "filters", "characters", "width") for number in range(count(convolution))
+    ]
+    found: dict[str, Any] = {
+        "token_inputs": "characters",
+        "directions": "both",
+        **shape(CHAR_EMBEDDING, "char_vocab_size", "char_embedding_size"),
+        "char_filters": [[sizes["width"], sizes["filters"]] for sizes in filters],
+        "num_highway_layers": count("_token_embedder._highways._layers.{}.weight"),
+        "num_hidden_layers": count("_elmo_lstm.forward_layer_{}.input_linearity.weight"),
+        **shape("_elmo_lstm.forward_layer_0.state_projection.weight", "projection_size", "cell_size"),
     }
-    try:
-        if archive.options is None:
-            return ElmoConfig(**sizes, dropout=0.0)
+    always = {"token_projection": True, "mixer_layer_norm": _layer_norm(archive.experiment)}
+    if archive.options is None:
+        with config_errors(source):
+            return ElmoConfig(**found, **always, dropout=0.0)
+    with config_errors(f"{source}: options of the biLM"):
         stated = ElmoConfig.from_bilm_options(archive.options)
-        _check_agreement(stated, sizes)
-        return ElmoConfig.from_bilm_options(archive.options, **sizes)
-    except ConversionError:
-        raise
-    except ValueError as error:
-        raise ConversionError(f"Options of the biLM: {error.__cause__ or error}") from error
+        _check_agreement(stated, found)
+        return ElmoConfig.from_bilm_options(archive.options, **found, **always)
 
 
-def _check_agreement(stated: ElmoConfig, sizes: dict[str, Any]):
-    for field in ("char_embedding_size", "char_filters", "num_highway_layers", "num_hidden_layers"):
-        if getattr(stated, field) != sizes[field]:
-            raise ConversionError(
-                f"The options say {field} = {getattr(stated, field)}, the weights have {sizes[field]}."
-            )
-    found = sizes["cell_size"], sizes["projection_size"]
-    if (stated.cell_size, stated.output_size) != found:
-        raise ConversionError(
-            f"The options say cell_size, projection_size = {stated.cell_size}, {stated.output_size}, "
-            f"the weights have {found[0]}, {found[1]}."
-        )
+def _check_agreement(stated: ElmoConfig, found: dict[str, Any]):
+    for field, value in found.items():
+        # AllenNLP projects also where the sizes are equal already.
+        said = stated.output_size if field == "projection_size" else getattr(stated, field)
+        if said != value:
+            raise ValueError(f"they say {field} = {said}, the weights have {value}.")
 
 
-def _layer_norm(experiment: Any) -> bool:
+def _layer_norm(experiment: dict[str, Any]) -> bool:
     """Whether an ELMo embedder anywhere in an experiment's config normalises its layers."""
-    if isinstance(experiment, dict):
-        own = experiment.get("type") == "elmo_token_embedder" and experiment.get("do_layer_norm", False)
-        return bool(own) or any(_layer_norm(value) for value in experiment.values())
-    return isinstance(experiment, list) and any(_layer_norm(value) for value in experiment)
+    pending: list[Any] = [experiment]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list):
+            pending.extend(item)
+        elif isinstance(item, dict):
+            # Other modules, without an options file, have a `do_layer_norm` too.
+            if (item.get("type") == "elmo_token_embedder" or "options_file" in item) and item.get("do_layer_norm"):
+                return True
+            pending.extend(item.values())
+    return False
 
 
-def model_of(config: ElmoConfig, tensors: dict[str, torch.Tensor], prefix: str) -> ElmoModel:
+def model_of(config: ElmoConfig, tensors: dict[str, torch.Tensor], source) -> ElmoModel:
     """The model with AllenNLP's tensors in our arrangement."""
     model = ElmoModel(config)
-
-    def fill(name: str, *views: torch.Tensor):
-        """Copies a tensor into the views that it holds, stacked along its first dimension."""
-        tensor = tensors.get(prefix + name)
-        shape = (sum(len(view) for view in views), *views[0].shape[1:])
-        if tensor is None or tuple(tensor.shape) != shape:
-            found = "nothing" if tensor is None else tuple(tensor.shape)
-            raise ConversionError(f"{prefix}{name} should be {shape}, found {found}.")
-        if not tensor.is_floating_point() or not tensor.isfinite().all():
-            raise ConversionError(f"{prefix}{name} holds values that are not finite floats.")
-        for view, part in zip(views, tensor.split([len(view) for view in views]), strict=True):
-            view.copy_(part)
-
+    fill_views(allennlp_views(model), tensors, source)
     with torch.no_grad():
-        _fill_token_encoder(model, fill)
-        for index, layer in enumerate(model.layers):
-            for place, direction in enumerate(("forward", "backward")):
-                name = f"_elmo_lstm.{direction}_layer_{index}"
-                i, j, f, o = range(4)
-                gates = layer.bias[place].chunk(4)
-                inputs = layer.input_weight[place].t().chunk(4)
-                recurrent = layer.recurrent_weight[place].t().chunk(4)
-                fill(f"{name}.state_linearity.bias", *(gates[gate] for gate in (i, f, j, o)))
-                fill(f"{name}.input_linearity.weight", *(inputs[gate] for gate in (i, f, j, o)))
-                fill(f"{name}.state_linearity.weight", *(recurrent[gate] for gate in (i, f, j, o)))
-                fill(f"{name}.state_projection.weight", layer.projection_weight[place].t())
-                gates[f].sub_(config.forget_bias)
+        for highway in model.token_encoder.characters.highways:
+            highway.carry.weight.neg_()
+            highway.carry.bias.neg_()
+        for layer in model.layers:
+            _, _, forget, _ = layer.bias.chunk(4, dim=-1)
+            forget.sub_(config.forget_bias)
     return model
 
 
-def _fill_token_encoder(model: ElmoModel, fill):
+def allennlp_views(model: ElmoModel) -> Views:
+    """For every tensor of AllenNLP's biLM the parameters that it holds, but for signs and forget bias."""
     encoder, characters = model.token_encoder, model.token_encoder.characters
-    fill(CHAR_EMBEDDING, characters.char_embeddings.weight)
+    views = {
+        CHAR_EMBEDDING: [characters.char_embeddings.weight],
+        "_token_embedder._projection.weight": [encoder.projection.weight],
+        "_token_embedder._projection.bias": [encoder.projection.bias],
+    }
     for index, convolution in enumerate(characters.convolutions):
-        fill(f"_token_embedder.char_conv_{index}.weight", convolution.weight)
-        fill(f"_token_embedder.char_conv_{index}.bias", convolution.bias)
+        views[f"_token_embedder.char_conv_{index}.weight"] = [convolution.weight]
+        views[f"_token_embedder.char_conv_{index}.bias"] = [convolution.bias]
     for index, highway in enumerate(characters.highways):
         name = f"_token_embedder._highways._layers.{index}"
-        fill(f"{name}.weight", highway.transform.weight, highway.carry.weight)
-        fill(f"{name}.bias", highway.transform.bias, highway.carry.bias)
-        highway.carry.weight.neg_()
-        highway.carry.bias.neg_()
-    fill("_token_embedder._projection.weight", encoder.projection.weight)
-    fill("_token_embedder._projection.bias", encoder.projection.bias)
+        views[f"{name}.weight"] = [highway.transform.weight, highway.carry.weight]
+        views[f"{name}.bias"] = [highway.transform.bias, highway.carry.bias]
+    for index, layer in enumerate(model.layers):
+        for place, direction in enumerate(("forward", "backward")):
+            name = f"_elmo_lstm.{direction}_layer_{index}"
+            views[f"{name}.input_linearity.weight"] = _gates(layer.input_weight[place].t())
+            views[f"{name}.state_linearity.weight"] = _gates(layer.recurrent_weight[place].t())
+            views[f"{name}.state_linearity.bias"] = _gates(layer.bias[place])
+            views[f"{name}.state_projection.weight"] = [layer.projection_weight[place].t()]
+    return {name: [view.detach() for view in tensors] for name, tensors in views.items()}
+
+
+def _gates(rows: torch.Tensor) -> list[torch.Tensor]:
+    """Our gates i, j, f, o in AllenNLP's order."""
+    i, j, f, o = rows.chunk(4)
+    return [i, f, j, o]
 
 
 __all__ = ["convert_allennlp", "read_archive"]

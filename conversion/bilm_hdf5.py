@@ -7,17 +7,19 @@ weights are one matrix there). The same views serve both ways, so that a round t
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import PreTrainedConfig
 
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 
-from .folder import ConversionError, load_tokenizer, save_folder, staged_folder
+from .arrays import Views, check_arrays, fill_views
+from .folder import ConversionError, load_tokenizer, save_folder, staged_folder, word_ids
+from .options import config_errors, read_object
 
 OPTIONS_FILE, WEIGHTS_FILE = "options.json", "weights.hdf5"
 
@@ -43,21 +45,21 @@ def convert_bilm_hdf5(
         `out`
     """
     with staged_folder(out) as stage:
-        config = read_options(options)
-        tokenizer = load_tokenizer(vocab, config.max_characters_per_token)
+        stated = read_object(options)
+        with config_errors(options):
+            config = ElmoConfig.from_bilm_options(stated)
         if vocab is None and config.uses_words:
             raise ConversionError("A model with a word table needs its vocabulary: give the original vocab.txt.")
-        stated = json.loads(Path(options).read_text("utf-8")).get("n_tokens_vocab")
-        if vocab is not None and stated is not None and stated != tokenizer.vocab_size:
-            raise ConversionError(f"{options} says {stated} words, the vocabulary {vocab} has {tokenizer.vocab_size}.")
-        config = read_options(options, vocab_size=tokenizer.vocab_size)
+        tokenizer = load_tokenizer(vocab, config.max_characters_per_token, stated.get("n_tokens_vocab"))
+        config.update(word_ids(tokenizer))
         save_folder(read_bilm_hdf5(config, weights), tokenizer, stage, dtype)
     return Path(out)
 
 
 def export_bilm_hdf5(model: str | os.PathLike, out: str | os.PathLike) -> Path:
     """
-    A saved model → a folder with `options.json`, `weights.hdf5` and, where the tokenizer has words, `vocab.txt`.
+    A saved model → a folder with `options.json`, `weights.hdf5` and `vocab.txt`. The format has no place for a mixer:
+    it belongs to the task there, and stays behind.
 
     Args:
         model: A folder, or a name on the Hub.
@@ -66,40 +68,67 @@ def export_bilm_hdf5(model: str | os.PathLike, out: str | os.PathLike) -> Path:
     Returns:
         `out`
     """
-    try:
-        loaded = ElmoModel.from_pretrained(model, dtype=torch.float32, use_safetensors=True)
-        tokenizer = ElmoTokenizer.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        raise ConversionError(f"{model} is neither a model folder nor a name on the Hub: {error}") from error
     with staged_folder(out) as stage:
+        loaded, tokenizer = _load(model)
         write_bilm_hdf5(loaded, stage / OPTIONS_FILE, stage / WEIGHTS_FILE)
         tokenizer.save_vocabulary(str(stage))
     return Path(out)
 
 
-def read_options(options: str | os.PathLike, **overrides) -> ElmoConfig:
-    """The config that an options file describes."""
+def _load(model: str | os.PathLike) -> tuple[ElmoModel, ElmoTokenizer]:
+    """A saved model, complete and nothing else, and its tokenizer."""
     try:
-        return ElmoConfig.from_bilm_options(options, **overrides)
-    except (OSError, ValueError) as error:  # JSON's and validation's errors are ValueErrors
-        reason = str(error.__cause__ or error)
-        raise ConversionError(f"Options file {options}: {reason}") from error
+        kind = PreTrainedConfig.get_config_dict(model)[0].get("model_type")
+        if kind != ElmoConfig.model_type:
+            raise ConversionError(f"{model} should hold a model of type elmo, found {kind}.")
+        loaded, report = ElmoModel.from_pretrained(  # ty: ignore[not-iterable]
+            model, dtype=torch.float32, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True
+        )
+        tokenizer = ElmoTokenizer.from_pretrained(model)
+    except ConversionError:
+        raise
+    except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
+        raise ConversionError(f"{model} is no model folder or name on the Hub that can be loaded: {error}") from error
+    if report["missing_keys"]:
+        raise ConversionError(f"{model} lacks the weights {', '.join(sorted(report['missing_keys']))}.")
+    for name, found, expected in sorted(report["mismatched_keys"]):
+        raise ConversionError(f"{model}: {name} should be {tuple(expected)} by config.json, found {tuple(found)}.")
+    if loaded.config.uses_words and loaded.config.vocab_size != tokenizer.vocab_size:
+        raise ConversionError(
+            f"{model}: the model has {loaded.config.vocab_size} words, its tokenizer {tokenizer.vocab_size}."
+        )
+    return loaded, tokenizer
 
 
 def read_bilm_hdf5(config: ElmoConfig, weights: str | os.PathLike) -> ElmoModel:
     """The model of `config` with the weights of an original HDF5 file."""
+    try:
+        with torch.device("meta"):
+            expected = bilm_views(ElmoModel(config))
+    except (RuntimeError, TypeError) as error:  # sizes that overflow
+        raise ConversionError(f"No model can have these sizes: {str(error).splitlines()[0]}") from error
+    arrays = _read_arrays(weights, expected)
+    model = ElmoModel(config)
+    fill_views(bilm_views(model), arrays, weights)
+    return model
+
+
+def _read_arrays(weights: str | os.PathLike, expected: Views) -> dict[str, torch.Tensor]:
+    """All arrays of an HDF5 file as fp32, after a look at their names, shapes and types."""
     h5py = _h5py()
     try:
         with h5py.File(weights, "r") as file:
-            arrays = _datasets(file)
-            with torch.device("meta"):
-                _check_arrays(arrays, bilm_views(ElmoModel(config)), weights)
-            model = ElmoModel(config)
-            for name, views in bilm_views(model).items():
-                _fill(views, torch.from_numpy(arrays[name][()]), name)
-    except OSError as error:
+            datasets = {}
+            file.visititems(lambda name, item: datasets.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+            check_arrays(expected, datasets, weights)
+            for name, dataset in datasets.items():
+                if dataset.dtype.kind != "f":
+                    raise ConversionError(f"{weights}: {name} should hold floats, found {dataset.dtype}.")
+            return {name: torch.from_numpy(dataset.astype("float32")[()]) for name, dataset in datasets.items()}
+    except ConversionError:
+        raise
+    except Exception as error:  # by the place of the damage: OSError, RuntimeError, KeyError, ValueError ...
         raise ConversionError(f"{weights} cannot be read as HDF5 (missing, truncated or foreign): {error}") from error
-    return model
 
 
 def write_bilm_hdf5(model: ElmoModel, options: str | os.PathLike, weights: str | os.PathLike):
@@ -112,7 +141,7 @@ def write_bilm_hdf5(model: ElmoModel, options: str | os.PathLike, weights: str |
     Path(options).write_text(text + "\n", "utf-8")
 
 
-def bilm_views(model: ElmoModel) -> dict[str, list[torch.Tensor]]:
+def bilm_views(model: ElmoModel) -> Views:
     """
     For every array of the original format the parameters that it holds, in its layout, stacked along the first
     dimension. They are views: writing into them fills the model.
@@ -183,6 +212,7 @@ def _check_expressible(config: ElmoConfig):
         # Projections are left out exactly where the sizes are equal already.
         "token_projection": config.token_projection != (config.feature_size != config.output_size),
         "projection_size": config.projection_size == config.cell_size,
+        "word_embedding_size": config.uses_words and config.word_embedding_size != config.output_size,
     }
     for field, found in obstacles.items():
         if found:
@@ -195,34 +225,6 @@ def _h5py():
     except ImportError as error:
         raise ConversionError('HDF5 files need the package h5py: pip install "elmo-hf[convert]"') from error
     return h5py
-
-
-def _datasets(file) -> dict[str, Any]:
-    """Name → dataset for all datasets of an open file."""
-    datasets = {}
-    file.visititems(lambda name, item: datasets.update({name: item}) if hasattr(item, "shape") else None)
-    return datasets
-
-
-def _check_arrays(found: Mapping[str, Any], expected: Mapping[str, list[torch.Tensor]], weights):
-    """Refuses a file whose names, shapes or types differ from what the options ask for."""
-    if missing := sorted(expected.keys() - found.keys()):
-        raise ConversionError(f"{weights} lacks {', '.join(missing)}, which the options ask for.")
-    if unexpected := sorted(found.keys() - expected.keys()):
-        raise ConversionError(f"{weights} holds {', '.join(unexpected)}, of which the options know nothing.")
-    for name, views in expected.items():
-        shape = tuple(torch.cat(views).shape)
-        if found[name].shape != shape:
-            raise ConversionError(f"{weights}: {name} should be {shape} by the options, found {found[name].shape}.")
-        if found[name].dtype.kind != "f":
-            raise ConversionError(f"{weights}: {name} should hold floats, found {found[name].dtype}.")
-
-
-def _fill(views: list[torch.Tensor], values: torch.Tensor, name: str):
-    if not values.isfinite().all():
-        raise ConversionError(f"{name} holds values that are not finite numbers.")
-    for view, part in zip(views, values.split([len(view) for view in views]), strict=True):
-        view.copy_(part)
 
 
 __all__ = ["bilm_options", "bilm_views", "convert_bilm_hdf5", "export_bilm_hdf5", "read_bilm_hdf5", "write_bilm_hdf5"]

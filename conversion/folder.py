@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,45 +20,75 @@ class ConversionError(ValueError):
 
 
 @contextmanager
-def staged_folder(out: str | os.PathLike) -> Iterator[Path]:
+def staged_folder(out: str | os.PathLike) -> Generator[Path]:
     """
-    A temporary folder beside `out` that takes its name when the block ends, and vanishes when the block fails.
+    A temporary folder near `out` that takes its name when the block ends, and vanishes when the block fails.
 
     Args:
         out: The folder to make. It must not exist yet, or be empty.
     """
-    out = Path(out).absolute()
+    out = Path(out).resolve()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConversionError(f"{out} exists and is not an empty folder: name another one, or remove it.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    # In the nearest folder that is there: a rename stays on one disk, and a failure leaves no new parents behind.
+    nearest = next(parent for parent in out.parents if parent.exists())
+    stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=nearest))
     try:
         yield stage
-        stage.chmod(0o777 & ~_umask())
+        _open_to_others(stage)
+        out.parent.mkdir(parents=True, exist_ok=True)
         stage.replace(out)
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise
 
 
-def _umask() -> int:
+def _open_to_others(folder: Path):
+    """The permissions of an ordinary folder with ordinary files: temporary ones, and safetensors', are private."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    for path in (folder, *folder.rglob("*")):
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 def save_folder(model: ElmoModel, tokenizer: ElmoTokenizer, folder: Path, dtype: str = "float32"):
     """Writes config, safetensors, tokenizer and code files; `dtype` is the stored precision."""
-    model.to(DTYPES[dtype]).save_pretrained(folder)
+    if dtype not in DTYPES:
+        raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
+    model.to(DTYPES[dtype])
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise ConversionError(f"{name} holds values too large for {dtype}: choose float32 or bfloat16.")
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
-def load_tokenizer(vocab: str | os.PathLike | None, slots: int) -> ElmoTokenizer:
-    """The tokenizer over a `vocab.txt`, or, without one, the one to which every word is unknown."""
+def load_tokenizer(vocab: str | os.PathLike | None, slots: int, words: int | None = None) -> ElmoTokenizer:
+    """
+    The tokenizer over a `vocab.txt`, or, without one, the one to which every word is unknown.
+
+    Args:
+        vocab: The file.
+        slots: Characters per word.
+        words: How many words the options state. A vocabulary of another size is refused.
+    """
     try:
-        return ElmoTokenizer(vocab_file=vocab and os.fspath(vocab), max_characters_per_token=slots)
+        tokenizer = ElmoTokenizer(vocab_file=None if vocab is None else str(vocab), max_characters_per_token=slots)
     except (OSError, ValueError) as error:
         raise ConversionError(f"Vocabulary {vocab}: {error}") from error
+    if vocab is not None and words is not None and words != tokenizer.vocab_size:
+        raise ConversionError(f"The options say {words} words, the vocabulary {vocab} has {tokenizer.vocab_size}.")
+    return tokenizer
 
 
-__all__ = ["ConversionError", "load_tokenizer", "save_folder", "staged_folder"]
+def word_ids(tokenizer: ElmoTokenizer) -> dict[str, int]:
+    """The config fields that follow from a tokenizer's vocabulary."""
+    return {
+        "vocab_size": tokenizer.vocab_size,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+
+
+__all__ = ["ConversionError", "load_tokenizer", "save_folder", "staged_folder", "word_ids"]

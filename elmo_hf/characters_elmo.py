@@ -7,7 +7,7 @@ A word is its UTF-8 bytes (ids 1 to 256) between a begin and an end mark, filled
 split. A row of zeros is no word. Lone surrogates have no bytes and are left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -34,6 +34,30 @@ def char_rows(words: Sequence[str], slots: int = 50) -> np.ndarray:
     rows[:, 1:-1][within] = np.frombuffer(b"".join(pieces), dtype=np.uint8).astype(np.int16) + 1
     rows[np.arange(len(pieces)), lengths + 1] = END_WORD
     return rows
+
+
+class SpelledVocabulary:
+    """
+    The rows of a vocabulary's words by their ids, each spelled when it is first asked for.
+
+    Args:
+        size: Number of words.
+        word_of: id → word.
+        slots: Ids per word, marks included.
+    """
+
+    def __init__(self, size: int, word_of: Callable[[int], str], slots: int = 50):
+        self._word_of = word_of
+        self._rows = np.zeros((size, slots), dtype=np.int16)  # costs no memory before it is written
+        self._is_spelled = np.zeros(size, dtype=bool)
+
+    def __getitem__(self, ids: np.ndarray) -> np.ndarray:
+        """`(words,)` → `(words, slots)`, int16."""
+        if not (is_spelled := self._is_spelled[ids]).all():
+            new = np.unique(ids[~is_spelled])
+            self._rows[new] = char_rows([self._word_of(number) for number in new.tolist()], self._rows.shape[1])
+            self._is_spelled[new] = True
+        return self._rows[ids]
 
 
 def boundary_row(character: int, slots: int = 50) -> np.ndarray:
@@ -76,4 +100,4 @@ def are_char_rows(ids: np.ndarray) -> bool:
     )
 
 
-__all__ = ["are_char_rows", "boundary_row", "char_rows", "word_of_row"]
+__all__ = ["SpelledVocabulary", "are_char_rows", "boundary_row", "char_rows", "word_of_row"]

@@ -1,5 +1,6 @@
 """`elmo-hf`: parses, calls, prints. A user's mistake is one line and exit code 2."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -59,6 +60,7 @@ def elmo_hf(
 @convert.callback(invoke_without_command=True)
 def convert_group(context: typer.Context):
     """Old ELMo checkpoints to folders that AutoModel.from_pretrained loads, and back."""
+    logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
     _help_when_alone(context)
 
 
@@ -76,7 +78,8 @@ def convert_bilm_hdf5(
 
     Example: elmo-hf convert bilm-hdf5 options.json weights.hdf5 --out elmo-original
     """
-    _report(conversion.convert_bilm_hdf5(options, weights, out, vocab=vocab, dtype=dtype), check)
+    sentences = _sentences(check)
+    _report(conversion.convert_bilm_hdf5(options, weights, out, vocab=vocab, dtype=dtype), sentences)
 
 
 @convert.command("allennlp")
@@ -102,7 +105,8 @@ def convert_allennlp(
 
     Example: elmo-hf convert allennlp model.tar.gz --out elmo-tagger
     """
-    _report(conversion.convert_allennlp(path, out, options=options, vocab=vocab, dtype=dtype), check)
+    sentences = _sentences(check)
+    _report(conversion.convert_allennlp(path, out, options=options, vocab=vocab, dtype=dtype), sentences)
 
 
 @convert.command("to-bilm-hdf5")
@@ -115,18 +119,25 @@ def convert_to_bilm_hdf5(
 
     Example: elmo-hf convert to-bilm-hdf5 my-elmo --out my-elmo-hdf5
     """
-    _report(conversion.export_bilm_hdf5(model, out), None)
+    _report(conversion.export_bilm_hdf5(model, out), [])
 
 
-def _report(folder: Path, check: str | None):
-    """Says what was written and, if asked, prints the norms of some vectors."""
-    typer.echo(f"{folder}: " + ", ".join(sorted(path.name for path in folder.iterdir() if path.suffix != ".py")))
+def _sentences(check: str | None) -> list[str]:
+    """The lines of the file of this name, or, where there is none, the sentence itself."""
     if check is None:
-        return
-    sentences = Path(check).read_text("utf-8").splitlines() if Path(check).is_file() else [check]
-    for number, (word, norms) in enumerate(
-        conversion.layer_norms(folder, [line for line in sentences if line.strip()])
-    ):
+        return []
+    if not os.path.isfile(check):  # unlike Path.is_file, at ease with a long sentence
+        return [check]
+    try:
+        return [line for line in Path(check).read_text("utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{check} is not UTF-8 text ({error}).", param_hint="--check") from error
+
+
+def _report(folder: Path, sentences: list[str]):
+    """Says what was written, and prints the norms of the sentences' vectors."""
+    typer.echo(f"{folder}: " + ", ".join(sorted(path.name for path in folder.iterdir() if path.suffix != ".py")))
+    for number, (word, norms) in enumerate(conversion.layer_norms(folder, sentences) if sentences else ()):
         if number == 0:
             typer.echo("word".ljust(20) + "".join(f"layer {layer}".rjust(12) for layer in range(len(norms))))
         typer.echo(word.ljust(20) + "".join(f"{norm:12.6f}" for norm in norms))

@@ -2,6 +2,7 @@
 """ELMo configuration: every size and switch of a biLM (Peters et al. 2018, https://arxiv.org/abs/1802.05365)."""
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import field
@@ -12,6 +13,12 @@ from transformers import PreTrainedConfig
 
 # (width, number of filters) of the released English models.
 ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+
+
+def _check_filter_pairs(filters: list[list[int]]):
+    for entry in filters:
+        if len(entry) != 2 or min(entry) <= 0:
+            raise ValueError(f"`char_filters` must hold [width, number] pairs greater than 0, found {entry}.")
 
 
 @strict
@@ -74,7 +81,9 @@ class ElmoConfig(PreTrainedConfig):
     char_pad_id: int = 261
     max_characters_per_token: int = 50
     char_embedding_size: int = 16
-    char_filters: list[list[int]] = field(default_factory=lambda: [list(pair) for pair in ORIGINAL_FILTERS])
+    char_filters: list[list[int]] = field(
+        default_factory=lambda: [list(pair) for pair in ORIGINAL_FILTERS], metadata={"validator": _check_filter_pairs}
+    )
     char_activation: Literal["relu", "tanh"] = "relu"
     num_highway_layers: int = 2
     word_embedding_size: int | None = None
@@ -90,7 +99,7 @@ class ElmoConfig(PreTrainedConfig):
     directions: Literal["both", "forward", "backward"] = "both"
     dropout: float | int = 0.1
 
-    mixer_weights: str | list[float] = "learned"
+    mixer_weights: str | list[float | int] = "learned"
     mixer_layer_norm: bool = False
     mixer_dropout: float | int = 0.0
 
@@ -155,6 +164,10 @@ class ElmoConfig(PreTrainedConfig):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"`{name}` must be greater than 0, found {value}.")
+        for name in ("cell_clip", "projection_clip", "forget_bias"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"`{name}` must be a finite number, found {value}.")
         if self.num_highway_layers < 0:
             raise ValueError(f"`num_highway_layers` must be 0 or more, found {self.num_highway_layers}.")
         for name in ("dropout", "mixer_dropout"):
@@ -165,8 +178,6 @@ class ElmoConfig(PreTrainedConfig):
         if not self.char_filters:
             raise ValueError("`char_filters` is empty: a character encoder needs at least one [width, number].")
         for entry in self.char_filters:
-            if len(entry) != 2 or min(entry) <= 0:
-                raise ValueError(f"`char_filters` must hold [width, number] pairs greater than 0, found {entry}.")
             if entry[0] > self.max_characters_per_token:
                 raise ValueError(
                     f"`char_filters` has a filter of width {entry[0]}, wider than the {self.max_characters_per_token} "
@@ -206,15 +217,17 @@ class ElmoConfig(PreTrainedConfig):
                 f"`mixer_weights` must hold {self.num_hidden_layers + 1} probabilities (the token layer and "
                 f"{self.num_hidden_layers} recurrent ones), found {len(weights)}."
             )
-        if min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+        if not all(weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
             raise ValueError(f"`mixer_weights` must be probabilities that sum to 1, found {weights}.")
 
     def validate_token_ids(self):
         """Boundaries are words; padding may be the first id past the words."""
-        for name, most in (("bos_token_id", self.vocab_size - 1), ("pad_token_id", self.vocab_size)):
+        last = self.vocab_size - 1
+        for name, most in (("bos_token_id", last), ("eos_token_id", last), ("pad_token_id", last + 1)):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= most:
-                raise ValueError(f"`{name}` must be between 0 and {most}, found {value}.")
+            for number in value if isinstance(value, list) else [value]:
+                if number is not None and not 0 <= number <= most:
+                    raise ValueError(f"`{name}` must be between 0 and {most}, found {value}.")
 
     @classmethod
     def from_bilm_options(cls, options: Mapping[str, Any] | str | os.PathLike, **overrides) -> "ElmoConfig":
@@ -225,13 +238,17 @@ class ElmoConfig(PreTrainedConfig):
             options: The options, or the path of their file.
             overrides: Config fields that win over what the options say.
         """
-        if not isinstance(options, Mapping):
+        if isinstance(options, (str, os.PathLike)):
             with open(options, encoding="utf-8") as file:
                 options = json.load(file)
+        if not isinstance(options, Mapping):
+            raise ValueError(f"biLM options should be a JSON object, found {type(options).__name__}.")
         try:
             fields = _fields_of_options(options)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"These are no biLM options: {error} is missing or of the wrong kind.") from error
+        except KeyError as error:
+            raise ValueError(f"These are no biLM options: {error} is missing.") from error
+        except TypeError as error:
+            raise ValueError(f"These are no biLM options: a part is of the wrong kind ({error}).") from error
         return cls(**(fields | overrides))
 
 
@@ -239,19 +256,19 @@ def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Config fields for the `lstm` and `char_cnn` parts of an original options file."""
     lstm, characters = options["lstm"], options.get("char_cnn")
     cells, projection = lstm["dim"], lstm["projection_dim"]
+    if projection is None:
+        raise TypeError("`projection_dim` is null")
     fields = {
         "num_hidden_layers": lstm.get("n_layers", 1),
         "cell_size": cells,
         # The original's LSTM cell projects only where that makes its output smaller.
-        "projection_size": projection if projection < cells else None,
+        "projection_size": projection if projection != cells else None,
         "cell_clip": lstm.get("cell_clip"),
         "projection_clip": lstm.get("proj_clip"),
         "skip_connections": bool(lstm.get("use_skip_connections", False)),
         "directions": "both" if options.get("bidirectional", True) else "forward",
         "dropout": options.get("dropout", 0.0),
     }
-    if projection > cells:
-        raise ValueError(f"`projection_dim` ({projection}) is larger than `dim` ({cells}).")
     if "n_tokens_vocab" in options:
         fields["vocab_size"] = options["n_tokens_vocab"]
     if characters is None:

@@ -18,7 +18,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 from .configuration_elmo import ElmoConfig
 from .mixer_elmo import ElmoMixer
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
-from .token_encoder_elmo import ElmoTokenEncoder
+from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
 
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
@@ -41,23 +41,24 @@ class ElmoStates(NamedTuple):
 class ElmoModelOutput(ModelOutput):
     """
     Args:
-        last_hidden_state (`torch.FloatTensor` of shape `(batch, words, hidden_size)`): The mix of all layers (without
+        last_hidden_state (`torch.Tensor` of shape `(batch, words, hidden_size)`): The mix of all layers (without
             a mixer: the top layer). Zero where masked. Note that `hidden_states[-1]` is the top layer.
-        hidden_states (`tuple(torch.FloatTensor)`, with `output_hidden_states=True`): `num_hidden_layers + 1` tensors
+        hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): `num_hidden_layers + 1` tensors
             of shape `(batch, words, hidden_size)`: the token vectors (once per direction), then every layer's output,
             `[forward; backward]`.
         states (`ElmoStates`, with `output_states=True`): The state after each row's last word, to be given as
             `initial_state` to the call on the words that follow.
     """
 
-    last_hidden_state: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    last_hidden_state: torch.Tensor | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
     states: ElmoStates | None = None
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
     """Weight initialisation and loading, shared by [`ElmoModel`] and the models that stand on it."""
 
+    config: ElmoConfig
     config_class = ElmoConfig
     base_model_prefix = "elmo"
     supports_gradient_checkpointing = True
@@ -73,15 +74,15 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 init.uniform_(getattr(module, name), -bound, bound)
             init.zeros_(module.bias)
         elif isinstance(module, ElmoMixer):
-            if module.weights is not None:
-                init.zeros_(module.weights)
+            if (weights := module.weights) is not None:
+                init.zeros_(weights)
             init.ones_(module.gamma)
-        elif isinstance(module, nn.Conv1d):
+        elif isinstance(module, ElmoConvolution):
             init.uniform_(module.weight, -0.05, 0.05)
             init.zeros_(module.bias)
-        elif isinstance(module, nn.Linear):
+        elif isinstance(module, ElmoLinear):
             init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
-            init.constant_(module.bias, getattr(module, "initial_bias", 0.0))
+            init.constant_(module.bias, module.initial_bias)
         elif isinstance(module, nn.Embedding):
             init.uniform_(module.weight, -1.0, 1.0)
             if not getattr(module.weight, "_is_hf_initialized", False):
@@ -253,16 +254,16 @@ class ElmoModel(ElmoPreTrainedModel):
             if char_ids is not None or (config.uses_words and input_ids is not None):
                 raise ValueError("Give either `inputs_embeds` or ids, not both.")
             _check_shape("inputs_embeds", inputs_embeds, ("batch", "words", config.output_size))
-            shape, default = inputs_embeds.shape[:2], None
+            mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
         else:
-            shape, default = self._ids_mask(input_ids, char_ids)
-        if attention_mask is not None:
-            _check_shape("attention_mask", attention_mask, tuple(shape))
-            return attention_mask != 0
-        return torch.ones(shape, dtype=torch.bool, device=inputs_embeds.device) if default is None else default
+            mask = self._ids_mask(input_ids, char_ids)
+        if attention_mask is None:
+            return mask
+        _check_shape("attention_mask", attention_mask, tuple(mask.shape))
+        return attention_mask != 0
 
-    def _ids_mask(self, input_ids, char_ids) -> tuple[torch.Size, torch.Tensor]:
-        """Shape `(batch, words)` of the ids that the model reads, and the mask that they imply."""
+    def _ids_mask(self, input_ids, char_ids) -> torch.Tensor:
+        """Checks the ids that the model reads, and gives the mask `(batch, words)` that they imply."""
         config = self.config
         if config.uses_characters and char_ids is None:
             raise ValueError(
@@ -271,15 +272,15 @@ class ElmoModel(ElmoPreTrainedModel):
             )
         if config.uses_words and input_ids is None:
             raise ValueError("This model has a word table: give `input_ids`.")
-        shape = mask = None
+        expected: tuple[int | str, ...] = ("batch", "words")
         if config.uses_words:
-            _check_shape("input_ids", input_ids, ("batch", "words"))
-            shape, mask = input_ids.shape, input_ids != config.pad_token_id
+            _check_shape("input_ids", input_ids, expected)
+            mask = input_ids != config.pad_token_id
+            expected = tuple(mask.shape)
         if config.uses_characters:
-            expected = ("batch", "words") if shape is None else tuple(shape)
             _check_shape("char_ids", char_ids, (*expected, config.max_characters_per_token))
-            shape, mask = char_ids.shape[:2], (char_ids > 0).any(dim=-1)
-        return shape, mask
+            mask = (char_ids > 0).any(dim=-1)
+        return mask
 
     @staticmethod
     def _segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor | None:

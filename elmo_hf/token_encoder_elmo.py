@@ -1,6 +1,8 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """From the characters of a word, or its id, to its context-free vector: layer 0 of ELMo."""
 
+from typing import cast
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -65,21 +67,26 @@ class ElmoHighway(nn.Module):
         return inputs + gate * (torch.relu(self.transform(inputs)) - inputs)
 
 
-class ElmoConvolution(nn.Conv1d):
+class ElmoConvolution(nn.Module):
     """Filters of one width over the characters of words, and their largest response."""
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
+    def __init__(self, size: int, width: int, number: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(number, size, width))  # as in `nn.Conv1d`
+        self.bias = nn.Parameter(torch.empty(number))
+
+    def forward(self, chars: torch.Tensor) -> torch.Tensor:
         """
         Args:
-            input: `(words, slots, in_channels)`
+            chars: `(words, slots, size)`
 
         Returns:
-            `(words, out_channels)`
+            `(words, number)`
         """
         # As one product over all windows: 2-4x faster on a CPU than conv1d with so few input channels.
         dtype = product_dtype(self.weight)
-        windows = input.unfold(1, self.kernel_size[0], 1).flatten(2)  # (words, positions, in_channels * width)
-        responses = F.linear(windows.to(dtype), self.weight.flatten(1).to(dtype))  # (words, positions, out_channels)
+        windows = chars.unfold(1, self.weight.shape[2], 1).flatten(2)  # (words, positions, size * width)
+        responses = F.linear(windows.to(dtype), self.weight.flatten(1).to(dtype))  # (words, positions, number)
         return responses.amax(dim=1) + self.bias
 
 
@@ -93,7 +100,7 @@ class ElmoCharacterEncoder(nn.Module):
         self.activation = ACTIVATIONS[config.char_activation]
         self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_size, padding_idx=0)
         self.convolutions = nn.ModuleList(
-            ElmoConvolution(config.char_embedding_size, number, width) for width, number in config.char_filters
+            ElmoConvolution(config.char_embedding_size, width, number) for width, number in config.char_filters
         )
         self.highways = nn.ModuleList(ElmoHighway(config.char_feature_size) for _ in range(config.num_highway_layers))
 
@@ -134,8 +141,8 @@ class ElmoTokenEncoder(nn.Module):
         super().__init__()
         self.word_embeddings = self.characters = self.projection = None
         if config.uses_words:
-            rows = max(config.vocab_size, config.pad_token_id + 1)
-            self.word_embeddings = nn.Embedding(rows, config.word_embedding_size, padding_idx=config.pad_token_id)
+            padding, size = cast(int, config.pad_token_id), cast(int, config.word_embedding_size)
+            self.word_embeddings = nn.Embedding(max(config.vocab_size, padding + 1), size, padding_idx=padding)
         if config.uses_characters:
             self.characters = ElmoCharacterEncoder(config)
         if config.token_projection:
@@ -144,17 +151,13 @@ class ElmoTokenEncoder(nn.Module):
     def forward(self, char_ids: torch.Tensor | None, input_ids: torch.Tensor | None) -> torch.Tensor:
         """
         Args:
-            char_ids: `(tokens, max_characters_per_token)`, where the model reads characters.
-            input_ids: `(tokens,)`, where the model reads words.
+            char_ids: `(tokens, max_characters_per_token)`; `None` where the model does not read characters.
+            input_ids: `(tokens,)`; `None` where the model does not read words.
 
         Returns:
             `(tokens, output_size)`
         """
-        columns = []
-        if self.word_embeddings is not None:
-            columns.append(input_ids.unsqueeze(-1))
-        if self.characters is not None:
-            columns.append(char_ids)
+        columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
         tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
 
         features = []
@@ -169,4 +172,4 @@ class ElmoTokenEncoder(nn.Module):
         return vectors[places]
 
 
-__all__ = ["ElmoCharacterEncoder", "ElmoHighway", "ElmoTokenEncoder", "distinct_rows"]
+__all__ = ["ElmoCharacterEncoder", "ElmoConvolution", "ElmoHighway", "ElmoLinear", "ElmoTokenEncoder", "distinct_rows"]

@@ -5,27 +5,33 @@ ELMo's tokenizer: text → words → `input_ids` (word ids), `char_ids` (charact
 The `tokenizers` library cuts the text, looks the words up, truncates and pads; the characters are added here.
 """
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer, models, processors
+from tokenizers import Encoding, Tokenizer, models, processors
 from tokenizers.pre_tokenizers import PreTokenizer
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import PaddingStrategy, to_py_obj
 
-from .characters_elmo import BEGIN_SENTENCE, END_SENTENCE, are_char_rows, boundary_row, char_rows, word_of_row
+from .characters_elmo import (
+    BEGIN_SENTENCE,
+    END_SENTENCE,
+    SpelledVocabulary,
+    are_char_rows,
+    boundary_row,
+    char_rows,
+    word_of_row,
+)
 from .encoded_batch_elmo import EncodedBatch
 from .text_inputs_elmo import as_batch, rust_words, without_surrogates
-from .vocabulary_elmo import frequent_words, index_words, read_vocabulary, write_vocabulary
+from .vocabulary_elmo import NO_CHARACTER, frequent_words, index_words, read_vocabulary, write_vocabulary
 from .word_splitting_elmo import resolve_segmenter, segmenter_errors, word_pre_tokenizer
 
-# A prefix that no word has: with it the `WordPiece` model never cuts a word. (Stock token-classification pipelines
-# tell words from sub-words by the model's prefix, which `WordLevel` does not have.)
-NO_PREFIX = "\0\0"
 CUSTOM_SEGMENTER = "custom"
 
 
@@ -93,6 +99,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         self.max_characters_per_token = max_characters_per_token
         self._segment = resolve_segmenter(segmenter)
         self._backends: dict[str, Tokenizer] = {}
+        self._spelled: SpelledVocabulary | None = None
 
         specials = [str(bos_token), str(eos_token), str(unk_token)]
         if tokenizer_file is not None and os.path.isfile(tokenizer_file):
@@ -147,7 +154,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return (path,)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_backends": {}}  # made again when needed
+        return self.__dict__ | {"_backends": {}, "_spelled": None}  # made again when needed
 
     @property
     def _given_segmenter(self) -> str | Callable[[str], Iterable[str]]:
@@ -190,16 +197,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             split_special_tokens = self.split_special_tokens
         backend.encode_special_tokens = split_special_tokens
         self._set_truncation(backend, truncation_strategy, max_length, stride)
-        self._set_padding(backend, padding_strategy, max_length, pad_to_multiple_of, padding_side)
-
-        prepare = rust_words if is_split_into_words else without_surrogates
-        inputs = [prepare(item) for item in texts]
-        if pairs is not None:
-            inputs = list(zip(inputs, map(prepare, pairs), strict=True))
-        with segmenter_errors():
-            encodings = backend.encode_batch(
-                inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens
-            )
+        backend.no_padding()  # which comes later
+        encodings = self._encode_in_rust(backend, texts, pairs, is_split_into_words, add_special_tokens)
 
         samples = list(range(len(encodings)))
         if return_overflowing_tokens:
@@ -209,59 +208,71 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         sources = [(texts[sample], None if pairs is None else pairs[sample]) for sample in samples]
 
         batch = EncodedBatch(encodings, sources, is_split_into_words)
-        data = self._ids_and_rows(batch, text_has_no_marks=split_special_tokens or is_split_into_words)
+        ids, rows = self._ids_and_rows(batch, text_has_no_marks=split_special_tokens or is_split_into_words)
+        columns = {"input_ids": (ids, self.pad_token_id), "char_ids": (rows, 0)}  # and what fills them up
         if return_token_type_ids is not False:
-            data["token_type_ids"] = batch["type_ids"]
+            kinds = np.zeros_like(ids) if pairs is None else batch["type_ids"]
+            columns["token_type_ids"] = kinds, self.pad_token_type_id
         if return_attention_mask is not False:
-            data["attention_mask"] = batch["attention_mask"]
+            columns["attention_mask"] = np.ones_like(ids), 0
         if return_special_tokens_mask:
-            data["special_tokens_mask"] = batch["special_tokens_mask"]
-        data = {name: batch.by_encoding(values, return_tensors) for name, values in data.items()}
+            columns["special_tokens_mask"] = batch["special_tokens_mask"], 1
+        self._pad_batch(batch, padding_strategy, max_length, pad_to_multiple_of, padding_side)
+        data = {name: batch.by_encoding(values, return_tensors, filler) for name, (values, filler) in columns.items()}
         if return_offsets_mapping:
             data["offset_mapping"] = batch.offsets()
         if return_length:
-            data["length"] = batch.lengths.tolist()
+            data["length"] = batch.widths.tolist()
         if return_overflowing_tokens:
             data["overflow_to_sample_mapping"] = samples
         if encodings:
-            self._eventual_warn_about_too_long_sequence(range(batch.lengths.max()), max_length, verbose)
+            self._eventual_warn_about_too_long_sequence(range(batch.widths.max()), max_length, verbose)
 
         if not is_batched and return_tensors is None and not return_overflowing_tokens:
             data = {name: values[0] for name, values in data.items()}
-        return BatchEncoding(data, encodings, tensor_type=return_tensors, n_sequences=1 if pairs is None else 2)
+        n_sequences = 1 if pairs is None else 2
+        return BatchEncoding(data, batch.encodings, tensor_type=return_tensors, n_sequences=n_sequences)
 
-    def _ids_and_rows(self, batch: EncodedBatch, text_has_no_marks: bool) -> dict[str, np.ndarray]:
+    @staticmethod
+    def _encode_in_rust(
+        backend: Tokenizer, texts: list, pairs: list | None, is_split_into_words: bool, add_special_tokens: bool
+    ) -> list[Encoding]:
+        prepare = rust_words if is_split_into_words else without_surrogates
+        inputs = [prepare(item) for item in texts]
+        if pairs is not None:
+            inputs = list(zip(inputs, map(prepare, pairs), strict=True))
+        with segmenter_errors():
+            return backend.encode_batch(
+                inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens
+            )
+
+    def _ids_and_rows(self, batch: EncodedBatch, text_has_no_marks: bool) -> tuple[np.ndarray, np.ndarray]:
         """Word ids `(tokens,)` and character rows `(tokens, slots)` of all encodings together."""
-        ids, added = batch["ids"], batch["special_tokens_mask"] == 1
-        marks = [self.bos_token_id, self.eos_token_id, self.pad_token_id]
-        is_mark = np.isin(ids, marks)
-        if text_has_no_marks:
-            ids[is_mark & ~added] = self.unk_token_id  # a word that only looks like one
-            is_mark &= added
+        ids, slots = batch["ids"], self.max_characters_per_token
+        bos, eos, unk, pad = self.bos_token_id, self.eos_token_id, self.unk_token_id, self.pad_token_id
+        is_unknown = ids == unk
+        if text_has_no_marks:  # but words that look like them
+            is_unknown |= ((ids == bos) | (ids == eos) | (ids == pad)) & (batch["special_tokens_mask"] == 0)
 
-        # A known word is its token; an unknown one is in the text.
-        words = batch.flat("tokens")
-        for place, word in batch.source_words(np.flatnonzero((ids == self.unk_token_id) & ~added)):
-            words[place] = word
-            if batch.is_split_into_words and (number := self._added_word(word)) is not None:
-                ids[place] = number
+        # A known word is spelled as in the vocabulary, an unknown one as in the text.
+        unknown = np.flatnonzero(is_unknown)
+        words = batch.source_words(unknown)
+        added = self._added_words() if batch.is_split_into_words and words else {}
+        ids[unknown] = [added.get(word, unk) for word in words] if added else unk
+        if self._spelled is None:
+            self._spelled = SpelledVocabulary(len(self), self._tokenizer.id_to_token, slots)
+        rows = self._spelled[ids]
+        kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}  # each spelled once
+        which = np.fromiter(map(kinds.__getitem__, words), dtype=np.intp, count=len(words))
+        rows[unknown] = char_rows(list(kinds), slots)[which]
+        rows[ids == bos] = boundary_row(BEGIN_SENTENCE, slots)
+        rows[ids == eos] = boundary_row(END_SENTENCE, slots)
+        rows[ids == pad] = 0
+        return ids, rows
 
-        slots = self.max_characters_per_token
-        kinds: dict[str, int] = {}  # each distinct word is spelled once
-        which = np.fromiter((kinds.setdefault(word, len(kinds)) for word in words), dtype=np.intp, count=len(words))
-        for number, mark in enumerate(marks):
-            which[is_mark & (ids == mark)] = len(kinds) + number
-        mark_rows = boundary_row(BEGIN_SENTENCE, slots), boundary_row(END_SENTENCE, slots), np.zeros(slots, np.int16)
-        rows = np.concatenate([char_rows(list(kinds), slots), mark_rows])
-        return {"input_ids": ids, "char_ids": rows[which]}
-
-    def _added_word(self, word: str) -> int | None:
-        """The id of a word that was added with `add_tokens`, to which the backend for given words is blind."""
-        if self.pad_token_id is not None and len(self) > self.pad_token_id + 1:
-            number = self._tokenizer.token_to_id(word)
-            if number is not None and number > self.pad_token_id:
-                return number
-        return None
+    def _added_words(self) -> dict[str, int]:
+        """What was added with `add_tokens`, to which the backend for given words is blind. No given word is special."""
+        return {token.content: number for number, token in self.added_tokens_decoder.items() if not token.special}
 
     def _backend(self, is_split_into_words: bool) -> Tokenizer:
         """
@@ -288,6 +299,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     def _add_tokens(self, new_tokens, special_tokens=False) -> int:
         self._backends.clear()
+        self._spelled = None
         return super()._add_tokens(new_tokens, special_tokens)
 
     def _set_truncation(self, backend: Tokenizer, strategy: TruncationStrategy, max_length: int | None, stride: int):
@@ -298,42 +310,55 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if backend.truncation != wanted:
             backend.no_truncation() if wanted is None else backend.enable_truncation(**wanted)
 
-    def _set_padding(
+    def _pad_batch(
         self,
-        backend: Tokenizer,
+        batch: EncodedBatch,
         strategy: PaddingStrategy,
         max_length: int | None,
         multiple: int | None,
         side: str | None,
     ):
-        wanted: dict[str, Any] | None = None
-        if strategy != PaddingStrategy.DO_NOT_PAD:
-            wanted = {"length": max_length if strategy == PaddingStrategy.MAX_LENGTH else None}
-            wanted |= {"direction": side or self.padding_side, "pad_to_multiple_of": multiple}
-            wanted |= {"pad_id": self.pad_token_id, "pad_token": self.pad_token, "pad_type_id": self.pad_token_type_id}
-        if backend.padding != wanted:
-            backend.no_padding() if wanted is None else backend.enable_padding(**wanted)
+        if strategy == PaddingStrategy.DO_NOT_PAD:
+            return
+        width = max_length if strategy == PaddingStrategy.MAX_LENGTH else int(batch.lengths.max(initial=0))
+        batch.pad(
+            math.ceil(width / (multiple or 1)) * (multiple or 1),
+            side or self.padding_side,
+            pad_id=self.pad_token_id,
+            pad_token=self.pad_token,
+            pad_type_id=self.pad_token_type_id,
+        )
 
     # ---- padding of what is tokenised already
 
-    def pad(self, encoded_inputs, *args, return_tensors: str | None = None, **kwargs) -> BatchEncoding:
+    def pad(
+        self,
+        encoded_inputs,
+        padding: bool | str | PaddingStrategy = True,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        *args,
+        **kwargs,
+    ) -> BatchEncoding:
         """
         As [`~PreTrainedTokenizerBase.pad`], `char_ids` included: they get rows of zeros.
         """
         if isinstance(encoded_inputs, (list, tuple)) and encoded_inputs and isinstance(encoded_inputs[0], Mapping):
             encoded_inputs = {key: [example[key] for example in encoded_inputs] for key in encoded_inputs[0]}
         encoded_inputs = dict(encoded_inputs)
-        char_ids = encoded_inputs.pop("char_ids", None)
-        side = kwargs.get("padding_side") or self.padding_side
-        padded = super().pad(encoded_inputs, *args, return_tensors=return_tensors, **kwargs)
+        char_ids, words = encoded_inputs.pop("char_ids", None), encoded_inputs.get("input_ids")
+        side = padding_side or self.padding_side
+        padded = super().pad(encoded_inputs, padding, max_length, pad_to_multiple_of, side, *args, **kwargs)
         if char_ids is None:
             return padded
 
         ids = padded["input_ids"]
         single = getattr(ids, "ndim", 0) == 1 or (len(ids) > 0 and isinstance(ids[0], int))
+        examples = [(char_ids, words, ids)] if single else zip(char_ids, words, ids, strict=True)
         rows = [
-            _pad_rows(row, len(word_ids), side, self.max_characters_per_token)
-            for row, word_ids in zip([char_ids] if single else char_ids, [ids] if single else ids, strict=True)
+            _pad_rows(some, len(given), len(wanted), side, self.max_characters_per_token)
+            for some, given, wanted in examples
         ]
         if isinstance(ids, list):
             rows = [row.tolist() for row in rows]
@@ -364,6 +389,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     def _decode(self, token_ids, skip_special_tokens: bool = False, **kwargs) -> str:
         token_ids = [token_ids] if isinstance(token_ids, int) else token_ids
+        size = len(self)
+        if wrong := [number for number in token_ids if not 0 <= number < size]:
+            raise ValueError(f"{wrong[0]} is no id of a word: they are 0 to {size - 1}.")
         skipped = {self.bos_token_id, self.eos_token_id, self.pad_token_id} if skip_special_tokens else set()
         return " ".join(self.convert_ids_to_tokens([number for number in token_ids if number not in skipped]))
 
@@ -408,10 +436,14 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         """
         if new_special_tokens is not None or special_tokens_map is not None or kwargs:
             raise ValueError("Only `vocab_size` and `min_frequency` shape the vocabulary: special tokens stay.")
+        if isinstance(text_iterator, str):
+            raise ValueError("`text_iterator` must be texts, or batches of texts, found a single string.")
         pre_tokenizer = self._raw_pre_tokenizer()
         counts: Counter[str] = Counter()
-        for texts in text_iterator:
-            for text in [texts] if isinstance(texts, str) else texts:
+        for number, texts in enumerate(text_iterator):
+            for text in texts if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]:
+                if not isinstance(text, str):
+                    raise ValueError(f"`text_iterator` must give texts, found {text!r:.60} in its item {number}.")
                 counts.update(word for word, _ in pre_tokenizer.pre_tokenize_str(without_surrogates(text)))
         specials = [self.bos_token, self.eos_token, self.unk_token]
         words = frequent_words(counts, [*specials, self.pad_token], vocab_size + 1, min_frequency)
@@ -443,12 +475,12 @@ def _build_backend(vocab, specials: list[str], pre_tokenizer: PreTokenizer) -> T
             raise ValueError(f"The ids of the vocabulary must be 0 to {len(vocab) - 1}, each once.")
         vocab = words
     index = index_words(vocab, specials)
-    if any(word.startswith(NO_PREFIX) for word in index):
-        raise ValueError(f"The vocabulary holds a word that begins with {NO_PREFIX!r}.")
     bos, eos, unk = specials
     longest = max(map(len, index))  # a longer word is unknown without a look
+    # With a prefix that no word has, `WordPiece` never cuts one. (Stock token-classification pipelines tell words from
+    # sub-words by the model's prefix, which `WordLevel` does not have.)
     backend = Tokenizer(
-        models.WordPiece(index, unk_token=unk, max_input_chars_per_word=longest, continuing_subword_prefix=NO_PREFIX)
+        models.WordPiece(index, unk_token=unk, max_input_chars_per_word=longest, continuing_subword_prefix=NO_CHARACTER)
     )
     backend.pre_tokenizer = pre_tokenizer
     backend.post_processor = processors.TemplateProcessing(
@@ -459,11 +491,13 @@ def _build_backend(vocab, specials: list[str], pre_tokenizer: PreTokenizer) -> T
     return backend
 
 
-def _pad_rows(char_ids, length: int, side: str, slots: int) -> np.ndarray:
+def _pad_rows(char_ids, words: int, length: int, side: str, slots: int) -> np.ndarray:
     """`(words, slots)` → `(length, slots)`, zeros on the given side."""
-    rows = np.asarray(to_py_obj(char_ids) if hasattr(char_ids, "cpu") else char_ids, dtype=np.int64).reshape(-1, slots)
-    missing = length - len(rows)
-    return np.pad(rows, ((missing, 0) if side == "left" else (0, missing), (0, 0)))
+    rows = np.asarray(char_ids.cpu() if hasattr(char_ids, "cpu") else char_ids, dtype=np.int64)
+    if words and rows.shape != (words, slots):
+        raise ValueError(f"`char_ids` must have one row of {slots} for each of {words} words, found {rows.shape}.")
+    padding = (length - words, 0) if side == "left" else (0, length - words)
+    return np.pad(rows.reshape(words, slots), (padding, (0, 0)))
 
 
 def _depth(ids) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 # Ends the vocabularies of the original's own data; it is no word.
 TERMINATOR = "!!!MAXTERMID"
+# U+FFFF is no character: Unicode leaves it to programs. It is in no word of a vocabulary, and stands for what is not.
+NO_CHARACTER = "\uffff"
 
 
 def read_vocabulary(path: str | os.PathLike) -> list[str]:
@@ -37,6 +39,8 @@ def index_words(words: Iterable[str], required: Iterable[str]) -> dict[str, int]
     for number, word in enumerate(words):
         if not word:
             raise ValueError(f"Word {number} of the vocabulary is empty.")
+        if NO_CHARACTER in word:
+            raise ValueError(f"Word {number} of the vocabulary, {word!r}, holds U+FFFF, which is no character.")
         if index.setdefault(word, number) != number:
             raise ValueError(f"The vocabulary holds {word!r} twice, as word {index[word]} and as word {number}.")
     if missing := [word for word in required if word not in index]:
@@ -58,8 +62,10 @@ def frequent_words(counts: Counter[str], specials: Iterable[str], size: int, min
     if size < len(specials):
         raise ValueError(f"A vocabulary of {size} words has no room for {', '.join(specials)}.")
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    words = [word for word, count in ranked if count >= min_frequency and word not in specials]
+    words = [
+        word for word, count in ranked if count >= min_frequency and word not in specials and NO_CHARACTER not in word
+    ]
     return specials + words[: size - len(specials)]
 
 
-__all__ = ["frequent_words", "index_words", "read_vocabulary", "write_vocabulary"]
+__all__ = ["NO_CHARACTER", "frequent_words", "index_words", "read_vocabulary", "write_vocabulary"]

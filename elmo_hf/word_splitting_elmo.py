@@ -173,6 +173,19 @@ def _check_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
         raise ValueError(f"unknown {what} {value!r}: choose one of {', '.join(choices)}")
 
 
+def _load_jieba():
+    try:
+        import jieba
+    except ImportError as error:
+        raise ImportError('the segmenter "jieba" needs a package: pip install "elmo-hf[chinese]"') from error
+    return jieba
+
+
+def _cut_with_jieba(run: str) -> Iterable[str]:
+    """`jieba.cut`, which itself cannot be pickled."""
+    return _load_jieba().cut(run)
+
+
 def resolve_segmenter(segmenter: str | Segmenter) -> Segmenter | None:
     """The function that cuts a run into words, or None where the Rust rules do it ("character", "run")."""
     if callable(segmenter):
@@ -180,11 +193,8 @@ def resolve_segmenter(segmenter: str | Segmenter) -> Segmenter | None:
     _check_choice("segmenter", segmenter, SEGMENTERS)
     if segmenter != "jieba":
         return None
-    try:
-        import jieba
-    except ImportError as error:
-        raise ImportError('the segmenter "jieba" needs a package: pip install "elmo-hf[chinese]"') from error
-    return jieba.cut
+    _load_jieba()
+    return _cut_with_jieba
 
 
 def word_pre_tokenizer(splitting: str = "treebank", segmenter: str | Segmenter = "character") -> PreTokenizer:

@@ -1,6 +1,7 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """A small biLM, trained from scratch in about a minute: text, sizes, loss and loop."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ from transformers import PreTrainedTokenizerBase
 from .. import ElmoConfig, ElmoModel
 
 TEXT = Path(__file__).with_name("text.txt")
+BATCH_SIZE = 32
+LEARNING_RATE = 0.01
 
 
 class Losses(NamedTuple):
-    """Mean cross-entropy per predicted word, in nats."""
+    """Mean cross-entropy per predicted word."""
 
     forward: torch.Tensor
     backward: torch.Tensor
@@ -28,24 +31,24 @@ def read_sentences() -> list[str]:
 
 
 def build_model(vocab_size: int) -> tuple[ElmoModel, nn.Linear]:
-    """A fresh small biLM and the softmax layer that both directions share."""
+    """A fresh small biLM, and the softmax layer that its two directions share."""
     config = ElmoConfig(
         vocab_size=vocab_size,
         char_filters=[[1, 16], [2, 32], [3, 64], [4, 64]],
         num_highway_layers=1,
         cell_size=256,
         projection_size=64,
-        dropout=0.3,
+        dropout=0.5,
     )
     return ElmoModel(config, add_mixer=True), nn.Linear(config.output_size, vocab_size)
 
 
-def losses(model: ElmoModel, softmax: nn.Linear, batch: dict[str, torch.Tensor]) -> Losses:
+def language_model_losses(model: ElmoModel, softmax: nn.Linear, batch: Mapping[str, torch.Tensor]) -> Losses:
     """
-    The language models' losses on a batch of sentences.
+    The forward output at a word predicts the next word, the backward output the one before.
 
-    The forward output at a word predicts the next word, the backward output the one before. A row is
-    `<S> w1 … wn </S>`: either direction predicts every word and the boundary it ends at, never the one it starts from.
+    A row is `<S> w1 … wn </S>`: each direction predicts every word and the boundary at which it ends, never the one
+    from which it starts.
 
     Args:
         batch: `input_ids` `(batch, words)`, `char_ids` `(batch, words, 50)` and `attention_mask` `(batch, words)`.
@@ -53,38 +56,37 @@ def losses(model: ElmoModel, softmax: nn.Linear, batch: dict[str, torch.Tensor])
     output = model(char_ids=batch["char_ids"], attention_mask=batch["attention_mask"], output_hidden_states=True)
     forward, backward = output.hidden_states[-1].chunk(2, dim=-1)  # each (batch, words, 64)
     words, mask = batch["input_ids"], batch["attention_mask"].bool()
-    pairs = mask[:, :-1] & mask[:, 1:]  # (batch, words - 1): neighbours, neither of them padding
+    pairs = mask[:, :-1] & mask[:, 1:]  # (batch, words - 1): two neighbours, neither of them padding
     return Losses(
         forward=cross_entropy(softmax(forward[:, :-1][pairs]), words[:, 1:][pairs]),
         backward=cross_entropy(softmax(backward[:, 1:][pairs]), words[:, :-1][pairs]),
     )
 
 
-def train(
-    model: ElmoModel,
-    softmax: nn.Linear,
-    tokenizer: PreTrainedTokenizerBase,
-    sentences: list[str],
-    epochs: int = 40,
-    batch_size: int = 32,
-    learning_rate: float = 4e-3,
-):
-    """Fits the model and its softmax to the sentences, in a new order each epoch."""
+@torch.no_grad()
+def evaluate(model: ElmoModel, softmax: nn.Linear, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> Losses:
+    """The losses on all sentences, without dropout."""
+    model.eval()
+    return language_model_losses(model, softmax, tokenizer(sentences, padding=True, return_tensors="pt"))
+
+
+def train(model: ElmoModel, softmax: nn.Linear, tokenizer: PreTrainedTokenizerBase, sentences: list[str], epochs: int):
+    """Fits the model and its softmax to the sentences, which come in a new order each epoch."""
     parameters = [*model.parameters(), *softmax.parameters()]
-    optimizer = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.1)
-    batches_per_epoch = -(-len(sentences) // batch_size)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=epochs * batches_per_epoch)
+    optimizer = torch.optim.AdamW(parameters, weight_decay=0.1)
+    steps = epochs * -(-len(sentences) // BATCH_SIZE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps)
     model.train()
-    with tqdm(total=epochs * batches_per_epoch, desc="training", unit="batch") as progress:
+    with tqdm(total=steps, desc="training", unit="batch") as progress:
         for _ in range(epochs):
-            for rows in torch.randperm(len(sentences)).split(batch_size):
+            for rows in torch.randperm(len(sentences)).split(BATCH_SIZE):
                 batch = tokenizer([sentences[row] for row in rows], padding=True, return_tensors="pt")
-                loss = sum(losses(model, softmax, batch)) / 2
+                losses = language_model_losses(model, softmax, batch)
+                loss = (losses.forward + losses.backward) / 2
                 optimizer.zero_grad()
                 loss.backward()
-                nn.utils.clip_grad_norm_(parameters, 1.0)
+                nn.utils.clip_grad_norm_(parameters, max_norm=1.0)
                 optimizer.step()
                 schedule.step()
                 progress.set_postfix(loss=f"{loss.item():.2f}", refresh=False)
                 progress.update()
-    model.eval()

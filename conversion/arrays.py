@@ -1,0 +1,51 @@
+"""Foreign arrays into a model: every name, shape and value is checked, and nothing may be left over."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .folder import ConversionError
+
+# Name of a foreign array → the parameters that it holds, as views in its layout, stacked along the first dimension.
+Views = Mapping[str, list[torch.Tensor]]
+
+
+def check_arrays(expected: Views, found: Mapping[str, Any], source):
+    """
+    Refuses arrays whose names or shapes differ from those of the model.
+
+    Args:
+        expected: The views on the model, whatever their device.
+        found: By name, anything with a shape.
+        source: Where they were found, for the message.
+    """
+    if missing := sorted(expected.keys() - found.keys()):
+        raise ConversionError(f"{source} lacks {', '.join(missing)}, which this biLM has by its sizes.")
+    if unexpected := sorted(found.keys() - expected.keys()):
+        raise ConversionError(f"{source} holds {', '.join(unexpected)}, which this biLM has not by its sizes.")
+    for name, views in expected.items():
+        shape = (sum(len(view) for view in views), *views[0].shape[1:])
+        if found[name].shape != shape:
+            raise ConversionError(f"{source}: {name} should have shape {shape}, found {_shape(found[name])}.")
+
+
+def _shape(array) -> tuple[int, ...] | None:
+    return None if array.shape is None else tuple(array.shape)  # HDF5 has arrays without one
+
+
+def fill_views(views: Views, found: Mapping[str, torch.Tensor], source):
+    """Copies checked arrays into the views, refusing what are no finite floats in fp32."""
+    check_arrays(views, found, source)
+    for name, parts in views.items():
+        values = found[name]
+        if not values.is_floating_point() or values.layout != torch.strided:
+            raise ConversionError(f"{source}: {name} should hold plain floats, found {values.dtype}, {values.layout}.")
+        values = values.detach().float()
+        if not values.isfinite().all():
+            raise ConversionError(f"{source}: {name} should hold finite numbers, found some that are not.")
+        for part, value in zip(parts, values.split([len(part) for part in parts]), strict=True):
+            part.copy_(value)
+
+
+__all__ = ["Views", "check_arrays", "fill_views"]

@@ -1,0 +1,92 @@
+"""The Auto classes, with this package and, by remote code, without it."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+import elmo_hf
+from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+from tests.models import tiny_model
+
+SENTENCES = ["The cat sat on the mat, didn't it?", "我在IBM工作 ."]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A saved model and tokenizer, and what they give for two sentences."""
+    tokenizer = ElmoTokenizer().train_new_from_iterator(["the cat sat on the mat ."], vocab_size=20)
+    tiny_model(vocab_size=tokenizer.vocab_size).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def vectors_of(folder) -> np.ndarray:
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    with torch.no_grad():
+        return model(**tokenizer(SENTENCES, padding=True, return_tensors="pt")).last_hidden_state.numpy()
+
+
+def test_importing_the_package_registers_the_auto_classes(folder):
+    assert type(AutoConfig.from_pretrained(folder)) is ElmoConfig
+    assert type(AutoModel.from_pretrained(folder)) is ElmoModel
+    assert type(AutoTokenizer.from_pretrained(folder)) is ElmoTokenizer
+    assert type(AutoModel.from_config(ElmoConfig.from_pretrained(folder))) is ElmoModel
+    assert vectors_of(folder).shape == (2, 13, 8)
+
+
+def test_a_saved_folder_works_where_the_package_is_not_installed(folder, tmp_path):
+    """In a fresh process that sees the dependencies only: no site customisation, so no editable install either."""
+    code = f"""
+import sys
+sys.path[:] = [path for path in sys.path if path] + {[sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]!r}
+import importlib.util
+assert importlib.util.find_spec("elmo_hf") is None, "elmo_hf is visible"
+import numpy, torch
+from transformers import AutoModel, AutoTokenizer
+model = AutoModel.from_pretrained({str(folder)!r}, trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained({str(folder)!r}, trust_remote_code=True)
+assert "transformers_modules" in type(model).__module__ and "transformers_modules" in type(tokenizer).__module__
+with torch.no_grad():
+    output = model(**tokenizer({SENTENCES!r}, padding=True, return_tensors="pt")).last_hidden_state
+numpy.save({str(tmp_path / "vectors.npy")!r}, output.numpy())
+"""
+    environment = os.environ | {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"}
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert np.array_equal(np.load(tmp_path / "vectors.npy"), vectors_of(folder))
+
+
+def test_no_code_of_a_folder_runs_unless_it_is_trusted(folder, tmp_path):
+    """With the package registered, the folder's own code stays unread."""
+    (folder / "modeling_elmo.py").write_text("raise SystemExit('the folder\\'s code ran')\n")
+    assert vectors_of(folder).shape == (2, 13, 8)
+
+
+def test_every_file_that_travels_is_in_the_folder(folder):
+    code = {path.name for path in folder.glob("*.py")}
+    package = os.path.dirname(elmo_hf.__file__)
+    assert code == {name for name in os.listdir(package) if name.endswith("_elmo.py")}
+    assert "auto_map" in json.loads((folder / "tokenizer_config.json").read_text())
+
+
+def test_the_public_names_are_these():
+    """A name added or lost here is a decision, not an accident."""
+    assert sorted(elmo_hf.__all__) == [
+        "ElmoConfig",
+        "ElmoMixer",
+        "ElmoModel",
+        "ElmoModelOutput",
+        "ElmoPreTrainedModel",
+        "ElmoStates",
+        "ElmoTokenizer",
+        "__version__",
+    ]
