@@ -166,10 +166,8 @@ def main():
     lines, parts = [], []
     for setting in tqdm(settings, unit="setting"):
         name = [setting.vocabulary, setting.input, f"{setting.batch:,}"]
-        low, middle, high = (
-            f(speeds_) for speeds_ in [speeds(setting, options.repeats)] for f in (min, statistics.median, max)
-        )
-        lines.append([*name, f"{middle:,.0f}", f"{low:,.0f}–{high:,.0f}"])
+        results = speeds(setting, options.repeats)
+        lines.append([*name, f"{statistics.median(results):,.0f}", f"{min(results):,.0f}–{max(results):,.0f}"])
         if options.profile:
             shares = nanoseconds_by_part(setting)
             total = sum(shares.values())

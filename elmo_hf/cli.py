@@ -3,17 +3,17 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import typer
 from transformers.utils import logging
 
-from . import conversion
+from . import conversion  # ty: ignore[import-not-found]  (a folder beside this one, mapped when installed)
 from ._version import __version__
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
-# Typer brings its own copy of click, in which this is `UsageError`.
-UsageError = typer.BadParameter.__base__
+# Typer brings its own copy of click; the first base of `BadParameter` is its `UsageError`.
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 convert = typer.Typer()

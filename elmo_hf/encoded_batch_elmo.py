@@ -111,7 +111,7 @@ class EncodedBatch:
         if self.is_split_into_words:  # an empty word went through Rust as something else
             for spans, encoding, source in zip(offsets, self.encodings, self.sources, strict=True):
                 for token, (word, sequence) in enumerate(zip(encoding.word_ids, encoding.sequence_ids, strict=True)):
-                    if word is not None and not source[sequence][word]:
+                    if sequence is not None and not source[sequence][word]:
                         spans[token] = (0, 0)
         return offsets
 

@@ -226,7 +226,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if return_overflowing_tokens:
             data["overflow_to_sample_mapping"] = samples
         if encodings:
-            self._eventual_warn_about_too_long_sequence(range(batch.widths.max()), max_length, verbose)
+            self._eventual_warn_about_too_long_sequence(list(range(batch.widths.max())), max_length, verbose)
 
         if not is_batched and return_tensors is None and not return_overflowing_tokens:
             data = {name: values[0] for name, values in data.items()}
@@ -260,7 +260,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         added = self._added_words() if batch.is_split_into_words and words else {}
         ids[unknown] = [added.get(word, unk) for word in words] if added else unk
         if self._spelled is None:
-            self._spelled = SpelledVocabulary(len(self), self._tokenizer.id_to_token, slots)
+            self._spelled = SpelledVocabulary(len(self), self._word, slots)
         rows = self._spelled[ids]
         kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}  # each spelled once
         which = np.fromiter(map(kinds.__getitem__, words), dtype=np.intp, count=len(words))
@@ -279,7 +279,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         The Rust tokenizer for given words, for raw text, or for raw text with a segmenter. They share one vocabulary.
         """
         if not is_split_into_words and self._segment is None:
-            return self._tokenizer
+            return self.backend_tokenizer
         name = "words" if is_split_into_words else "segmented"
         if name not in self._backends:
             backend = Tokenizer(self._tokenizer.model)
@@ -320,7 +320,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     ):
         if strategy == PaddingStrategy.DO_NOT_PAD:
             return
-        width = max_length if strategy == PaddingStrategy.MAX_LENGTH else int(batch.lengths.max(initial=0))
+        width = int(batch.lengths.max(initial=0)) if strategy == PaddingStrategy.LONGEST else max_length or 0
         batch.pad(
             math.ceil(width / (multiple or 1)) * (multiple or 1),
             side or self.padding_side,
@@ -347,7 +347,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if isinstance(encoded_inputs, (list, tuple)) and encoded_inputs and isinstance(encoded_inputs[0], Mapping):
             encoded_inputs = {key: [example[key] for example in encoded_inputs] for key in encoded_inputs[0]}
         encoded_inputs = dict(encoded_inputs)
-        char_ids, words = encoded_inputs.pop("char_ids", None), encoded_inputs.get("input_ids")
+        char_ids, words = encoded_inputs.pop("char_ids", None), encoded_inputs.get("input_ids", [])
         side = padding_side or self.padding_side
         padded = super().pad(encoded_inputs, padding, max_length, pad_to_multiple_of, side, *args, **kwargs)
         if char_ids is None:
@@ -382,18 +382,21 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         """
         token_ids = to_py_obj(token_ids)
         if _depth(token_ids) == 3:
-            return [self.decode(rows, skip_special_tokens) for rows in token_ids]
+            return [" ".join(self.convert_char_ids_to_tokens(rows, skip_special_tokens)) for rows in token_ids]
         if _depth(token_ids) == 2 and len({len(row) for row in token_ids}) == 1 and are_char_rows(np.array(token_ids)):
             return " ".join(self.convert_char_ids_to_tokens(token_ids, skip_special_tokens))
         return super().decode(token_ids, skip_special_tokens, **kwargs)
 
     def _decode(self, token_ids, skip_special_tokens: bool = False, **kwargs) -> str:
         token_ids = [token_ids] if isinstance(token_ids, int) else token_ids
-        size = len(self)
-        if wrong := [number for number in token_ids if not 0 <= number < size]:
-            raise ValueError(f"{wrong[0]} is no id of a word: they are 0 to {size - 1}.")
         skipped = {self.bos_token_id, self.eos_token_id, self.pad_token_id} if skip_special_tokens else set()
-        return " ".join(self.convert_ids_to_tokens([number for number in token_ids if number not in skipped]))
+        return " ".join(self._word(number) for number in token_ids if number not in skipped)
+
+    def _word(self, number: int) -> str:
+        word = self._tokenizer.id_to_token(number) if number >= 0 else None
+        if word is None:
+            raise ValueError(f"{number} is no id of a word: they are 0 to {len(self) - 1}.")
+        return word
 
     def convert_char_ids_to_tokens(self, char_ids, skip_special_tokens: bool = False) -> list[str]:
         """

@@ -10,7 +10,7 @@ its long repetitions are possessive or bounded, so that no text takes more than 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from tokenizers import NormalizedString, PreTokenizedString, Regex
@@ -157,7 +157,7 @@ class _RunSegmenter:
 
 
 @contextmanager
-def segmenter_errors() -> Iterator[None]:
+def segmenter_errors() -> Generator[None, None, None]:
     """Give a segmenter's error back as the ValueError it was: Rust hands it on as a bare Exception around its text."""
     try:
         yield
@@ -188,7 +188,7 @@ def _cut_with_jieba(run: str) -> Iterable[str]:
 
 def resolve_segmenter(segmenter: str | Segmenter) -> Segmenter | None:
     """The function that cuts a run into words, or None where the Rust rules do it ("character", "run")."""
-    if callable(segmenter):
+    if callable(segmenter) and not isinstance(segmenter, str):
         return segmenter
     _check_choice("segmenter", segmenter, SEGMENTERS)
     if segmenter != "jieba":

@@ -40,7 +40,11 @@ def wheel(tmp_path_factory) -> Path:
 
 def test_the_wheel_holds_every_file_of_the_package_under_its_import_name(wheel):
     expected = set()
-    for folder, name in (("elmo_hf", "elmo_hf"), ("conversion", "elmo_hf/conversion"), ("model_cards", "elmo_hf/model_cards")):
+    for folder, name in (
+        ("elmo_hf", "elmo_hf"),
+        ("conversion", "elmo_hf/conversion"),
+        ("model_cards", "elmo_hf/model_cards"),
+    ):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 expected.add(f"{name}/{path.relative_to(ROOT / folder).as_posix()}")

@@ -69,6 +69,18 @@ def test_without_a_vocabulary_a_word_is_unknown_and_has_its_characters():
     assert encoded["char_ids"] == [BOS_ROW, original_row("the"), original_row("cat"), EOS_ROW]
 
 
+@pytest.mark.parametrize("splitting", ["treebank", "whitespace"])
+@pytest.mark.parametrize(
+    "word",
+    ["x" * 10_000, "é" * 10_000, "👩‍👧‍👦", "🇩🇪", "e\u0301\u0302", "a\u200bb", "a\u00adb", "\ud83d", "\x07", "\0"],
+    ids=ascii,
+)
+def test_an_odd_word_in_a_text_has_its_own_row(word, splitting):
+    encoded = ElmoTokenizer(vocab=VOCABULARY, splitting=splitting)(f"the {word} cat", return_offsets_mapping=True)
+    assert encoded["char_ids"][1:-1] == [original_row(each) for each in ("the", word, "cat")]
+    assert encoded["offset_mapping"][2] == (4, 4 + len(word))
+
+
 def test_slots_may_be_other_than_50(tokenizer):
     narrow = ElmoTokenizer(vocab=VOCABULARY, max_characters_per_token=5)
     assert narrow("know abcdef")["char_ids"][1:3] == [original_row("know", 5), original_row("abcdef", 5)]

@@ -3,6 +3,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
@@ -41,6 +42,7 @@ def print_similarities(model: ElmoModel, tokenizer: PreTrainedTokenizerBase):
     """How alike a word's vectors are in sentences that the model has not read."""
     print("\nTHE SAME WORD IN NEW SENTENCES")
     print("Cosine of its vectors, two sentences at a time. Layer 0 sees the word alone, the others its sentence too.")
+    print("Shown are three of the text's five ambiguous words; for match and bank so small a model does less well.")
     for word, senses in NEW_SENTENCES.items():
         print()
         for sense, sentences in senses.items():
@@ -69,7 +71,8 @@ def main():
 
     text = read_sentences()
     train_and_save(text, folder)
-    model, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    model: ElmoModel = AutoModel.from_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     print(f"\nSaved to {folder}, and loaded from there with AutoModel and AutoTokenizer for all that follows.")
     print_similarities(model, tokenizer)
     print_neighbours(model, tokenizer, text)
