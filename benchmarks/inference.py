@@ -31,7 +31,8 @@ import torch
 from tqdm import tqdm
 from transformers.utils import logging
 
-from benchmarks.peers import ROOT, Peer, PeerError, Worker, our_pins
+from benchmarks import SHARED
+from benchmarks.peers import Peer, PeerError, Worker, our_pins
 from elmo_hf import ElmoConfig, ElmoModel
 from elmo_hf.characters_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
 from elmo_hf.conversion.bilm_hdf5 import write_bilm_hdf5
@@ -101,8 +102,7 @@ def read_sentences(path: Path | None) -> list[list[str]]:
     if path is not None:
         texts = path.read_text(encoding="utf-8").splitlines()
     else:
-        shared = Path(os.environ.get("ELMO_HF_SHARED", ROOT.parent / "shared"))
-        fixture = shared / "fixtures" / "allennlp" / "sentences.json"
+        fixture = SHARED / "fixtures" / "allennlp" / "sentences.json"
         texts = list(itertools.chain(*json.loads(fixture.read_text(encoding="utf-8")))) if fixture.exists() else []
         texts += re.split(r"(?<=\s[.?!])\s+", SENTENCES.strip())
     return [text.split() for text in dict.fromkeys(texts) if text.strip()]

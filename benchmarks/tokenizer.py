@@ -1,6 +1,6 @@
 """
 How fast does text become tensors? Words per second of `ElmoTokenizer` on one core, from sentences to padded PyTorch
-tensors: raw text and given words, with a vocabulary and without one (every word unknown).
+tensors: raw text (as a person types it) and given words, with a vocabulary and without one (every word unknown).
 
     python -m benchmarks.tokenizer              # words per second
     python -m benchmarks.tokenizer --profile    # and where the time goes
@@ -21,19 +21,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from unittest import mock
 
 import torch
 import transformers
 from tqdm import tqdm
 
+from benchmarks import SHARED
 from benchmarks.inference import SENTENCES, processor
-from benchmarks.peers import ROOT
 from elmo_hf import ElmoTokenizer
 from elmo_hf.encoded_batch_elmo import EncodedBatch
+from tests.ordinary_text import ordinary_text
 
-ENGLISH = Path(os.environ.get("ELMO_HF_SHARED", ROOT.parent / "shared")) / "corpora" / "english"
+ENGLISH = SHARED / "corpora" / "english"
 BATCH_SIZES = [1, 64, 1000]
 # Part of the time → the methods that take it.
 PARTS = {
@@ -126,7 +126,7 @@ def read_texts(count: int) -> tuple[list[str], list[str], str]:
         with lzma.open(heldout, "rt", encoding="utf-8") as file:
             sentences = list(itertools.islice((line.strip() for line in file if line.strip()), count))
         words = [word for word in vocabulary.read_text("utf-8").split("\n") if word not in ("", *specials)]
-        return sentences, specials + words, str(heldout)
+        return sentences, specials + words, heldout.name
     sentences = [f"{sentence} ." for sentence in " ".join(SENTENCES.split()).split(" . ")]
     words = dict.fromkeys(word for sentence in sentences for word in sentence.split())
     return (
@@ -156,6 +156,7 @@ def main():
     torch.set_num_threads(1)
     sentences, words, source = read_texts(options.sentences)
     given = [sentence.split() for sentence in sentences]
+    sentences = [ordinary_text(words_of_sentence)[0] for words_of_sentence in given]
     tokenizers = {f"{len(words):,} words": ElmoTokenizer(vocab=words), "none": ElmoTokenizer()}
     settings = [
         Setting(name, kind, batch, tokenizer, texts)

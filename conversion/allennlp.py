@@ -7,6 +7,7 @@ gate carries the input instead of the transform, so its weights are negated; bot
 
 import io
 import json
+import logging
 import os
 import re
 import tarfile
@@ -22,6 +23,8 @@ from elmo_hf.modeling_elmo import ElmoModel
 from .arrays import Views, fill_views
 from .folder import ConversionError, load_tokenizer, save_folder, staged_folder, word_ids
 from .options import config_errors, parse_object, read_object
+
+logger = logging.getLogger(__name__)
 
 SCALAR_MIXES_FILE = "scalar_mixes.json"
 CHAR_EMBEDDING = "_token_embedder._char_embedding_weights"
@@ -51,6 +54,9 @@ def convert_allennlp(
     """
     An AllenNLP state dict or `model.tar.gz` → a folder with config, safetensors and tokenizer. The first scalar mix
     becomes the model's mixer; all of them are written to `scalar_mixes.json` where there are several.
+
+    AllenNLP keeps the forget bias plus one, rounded to fp32. The stored bias can therefore differ from the original
+    file's in bits that the sum does not have; the sum, and with it every vector, is the same to the bit.
 
     Args:
         path: The file.
@@ -212,7 +218,13 @@ def config_of(archive: Archive, tensors: dict[str, torch.Tensor], source) -> Elm
     always = {"token_projection": True, "mixer_layer_norm": _layer_norm(archive.experiment)}
     if archive.options is None:
         with config_errors(source):
-            return ElmoConfig(**found, **always, dropout=0.0)
+            config = ElmoConfig(**found, **always, dropout=0.0)
+        logger.warning(
+            f"{source} has no biLM options: as in all released models, cell_clip={config.cell_clip}, "
+            f"projection_clip={config.projection_clip}, skip_connections={config.skip_connections}, "
+            f"char_activation={config.char_activation} are assumed. Give the options file if this one differs."
+        )
+        return config
     with config_errors(f"{source}: options of the biLM"):
         stated = ElmoConfig.from_bilm_options(archive.options)
         _check_agreement(stated, found)

@@ -91,6 +91,9 @@ def _load(model: str | os.PathLike) -> tuple[ElmoModel, ElmoTokenizer]:
         raise ConversionError(f"{model} is no model folder or name on the Hub that can be loaded: {error}") from error
     if report["missing_keys"]:
         raise ConversionError(f"{model} lacks the weights {', '.join(sorted(report['missing_keys']))}.")
+    if report["unexpected_keys"]:
+        names = ", ".join(sorted(report["unexpected_keys"]))
+        raise ConversionError(f"{model} holds the weights {names}, of which its config.json knows nothing.")
     for name, found, expected in sorted(report["mismatched_keys"]):
         raise ConversionError(f"{model}: {name} should be {tuple(expected)} by config.json, found {tuple(found)}.")
     if loaded.config.uses_words and loaded.config.vocab_size != tokenizer.vocab_size:

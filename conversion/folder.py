@@ -36,8 +36,13 @@ def staged_folder(out: str | os.PathLike) -> Generator[Path]:
     try:
         yield stage
         _open_to_others(stage)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        stage.replace(out)
+        if out.exists():  # stays itself: it may be somebody's working directory, or a mounted disk
+            for path in stage.iterdir():
+                shutil.move(path, out / path.name)
+            stage.rmdir()
+        else:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            stage.replace(out)
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise

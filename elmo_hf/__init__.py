@@ -1,4 +1,3 @@
-# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """ELMo, deep contextualised word representations, as a Hugging Face model. Importing it registers the Auto classes."""
 
 from transformers import AutoConfig, AutoModel, AutoTokenizer

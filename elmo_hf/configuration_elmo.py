@@ -50,7 +50,7 @@ class ElmoConfig(PreTrainedConfig):
         forget_bias (`float`): Added to the forget gate at run time; not part of the stored bias.
         skip_connections (`bool`): Add a layer's input to its output, from the second layer on.
         directions (`"both"`, `"forward"` or `"backward"`): The language models inside.
-        dropout (`float`): Dropout on the layers' inputs and on the top output, in training only.
+        dropout (`float`): Dropout on the recurrent layers' inputs, in training only.
         mixer_weights (`"learned"`, `"top"` or `list[float]`): How [`ElmoModel`] mixes its layers: learned softmax
             weights, the top layer alone, or fixed probabilities, one a layer (token layer first).
         mixer_layer_norm (`bool`): The original's normalisation over the batch before mixing. The vectors then depend

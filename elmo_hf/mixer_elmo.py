@@ -50,7 +50,7 @@ class ElmoMixer(nn.Module):
             raise ValueError(f"`weights` must be 'learned', 'top' or a list of probabilities, found {weights!r}.")
         if len(weights) != num_layers:
             raise ValueError(f"`weights` must hold {num_layers} probabilities, one a layer, found {len(weights)}.")
-        if min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+        if not all(weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
             raise ValueError(f"`weights` must be probabilities that sum to 1, found {list(weights)}.")
         return [float(weight) for weight in weights]
 

@@ -65,6 +65,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["ElmoTokenEncoder", "ElmoRecurrentLayer"]
     # A checkpoint without a mixer gets the uniform one, which needs no training to be useful.
     _keys_to_ignore_on_load_missing = [r"^mixer\."]
+    _keys_to_ignore_on_load_unexpected = [r"^mixer\."]  # with `add_mixer=False`
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -85,7 +86,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.constant_(module.bias, module.initial_bias)
         elif isinstance(module, nn.Embedding):
             init.uniform_(module.weight, -1.0, 1.0)
-            if not getattr(module.weight, "_is_hf_initialized", False):
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 init.zeros_(module.weight[module.padding_idx])
 
 
@@ -110,6 +111,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def __init__(self, config: ElmoConfig, add_mixer: bool = True):
         super().__init__(config)
+        self._bilm_is_frozen = False
         self.token_encoder = ElmoTokenEncoder(config)
         self.layers = nn.ModuleList(ElmoRecurrentLayer(config, index) for index in range(config.num_hidden_layers))
         self.mixer = None
@@ -124,8 +126,17 @@ class ElmoModel(ElmoPreTrainedModel):
         encoder = self.token_encoder
         return encoder.characters.char_embeddings if encoder.word_embeddings is None else encoder.word_embeddings
 
+    def set_input_embeddings(self, value: nn.Embedding):
+        """Replaces the word table."""
+        if self.token_encoder.word_embeddings is None:
+            raise ValueError("This model reads characters: it has no table of words to replace or resize.")
+        self.token_encoder.word_embeddings = value
+
     def freeze_bilm(self):
-        """Keeps the language model's weights as they are in training; the mixer goes on learning."""
+        """
+        Keeps the language model as it is in training: its weights do not learn, and its dropout stays off. The mixer
+        goes on learning.
+        """
         self._set_bilm_trainable(False)
 
     def unfreeze_bilm(self):
@@ -135,6 +146,15 @@ class ElmoModel(ElmoPreTrainedModel):
     def _set_bilm_trainable(self, trainable: bool):
         self.token_encoder.requires_grad_(trainable)
         self.layers.requires_grad_(trainable)
+        self._bilm_is_frozen = not trainable
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> "ElmoModel":
+        """As [`nn.Module.train`]; a frozen language model stays in evaluation mode."""
+        super().train(mode)
+        self.token_encoder.train(mode and not self._bilm_is_frozen)
+        self.layers.train(mode and not self._bilm_is_frozen)
+        return self
 
     @can_return_tuple
     def forward(
@@ -176,7 +196,7 @@ class ElmoModel(ElmoPreTrainedModel):
                 "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of "
                 "a pair as rows of their own to give or get states."
             )
-        states = self._states(initial_state, mask.shape[0], len(reading))
+        states = self._states(initial_state, mask, len(reading))
 
         # text → token vectors
         if inputs_embeds is not None:
@@ -189,8 +209,8 @@ class ElmoModel(ElmoPreTrainedModel):
         mix = layers[-1] if self.mixer is None else self.mixer(layers)
 
         return ElmoModelOutput(
-            last_hidden_state=_unmask(mix, mask, self.dtype),
-            hidden_states=tuple(_unmask(layer, mask, self.dtype) for layer in layers) if output_hidden_states else None,
+            last_hidden_state=self._unmask(mix, mask),
+            hidden_states=tuple(self._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
             states=states if output_states else None,
         )
 
@@ -233,8 +253,8 @@ class ElmoModel(ElmoPreTrainedModel):
             _check_range("input_ids", words, self.token_encoder.word_embeddings.num_embeddings)
             if (words == self.config.pad_token_id).any():
                 raise ValueError(f"`attention_mask` is 1 where `input_ids` is padding ({self.config.pad_token_id}).")
-        if len(mask) == 0 or not mask.any():
-            return self.layers[0].input_weight.new_zeros(0, self.config.output_size)
+        if not mask.any():
+            return torch.zeros(0, self.config.output_size, dtype=self._weight_dtype, device=mask.device)
         return self.token_encoder(characters, words)
 
     def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
@@ -288,23 +308,28 @@ class ElmoModel(ElmoPreTrainedModel):
             _check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
         return token_type_ids
 
-    def _states(self, initial_state: ElmoStates | None, batch: int, num_directions: int) -> ElmoStates:
+    def _states(self, initial_state: ElmoStates | None, mask: torch.Tensor, num_directions: int) -> ElmoStates:
         """The given state, checked, or zeros."""
-        shape = (batch, len(self.layers), num_directions)
+        shape = (len(mask), len(self.layers), num_directions)
         shapes = (*shape, self.config.output_size), (*shape, self.config.cell_size)
         if initial_state is None:
-            weight = self.layers[0].input_weight
-            return ElmoStates(*(weight.new_zeros(shape) for shape in shapes))
+            zeros = (torch.zeros(shape, dtype=self._weight_dtype, device=mask.device) for shape in shapes)
+            return ElmoStates(*zeros)
         hidden, cell = initial_state
         _check_shape("initial_state.hidden", hidden, shapes[0])
         _check_shape("initial_state.cell", cell, shapes[1])
         return ElmoStates(hidden, cell)
 
+    @property
+    def _weight_dtype(self) -> torch.dtype:
+        """Of the stored weights; `self.dtype` walks the parameters, of which data parallelism's replicas have none."""
+        layer: ElmoRecurrentLayer = self.layers[0]  # ty: ignore[invalid-assignment]
+        return layer.input_weight.dtype
 
-def _unmask(vectors: torch.Tensor, mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """`(words in all rows, size)` → `(batch, words, size)`, zero where masked."""
-    spread = vectors.new_zeros(*mask.shape, vectors.shape[-1], dtype=dtype)
-    return spread.masked_scatter(mask.unsqueeze(-1), vectors.to(dtype))
+    def _unmask(self, vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """`(words in all rows, size)` → `(batch, words, size)`, zero where masked."""
+        spread = vectors.new_zeros(*mask.shape, vectors.shape[-1], dtype=self._weight_dtype)
+        return spread.masked_scatter(mask.unsqueeze(-1), vectors.to(spread.dtype))
 
 
 def _check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]):

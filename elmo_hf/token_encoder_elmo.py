@@ -29,8 +29,8 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     Returns:
         `(distinct, columns)` and `(n,)`, with `distinct_rows[places] == rows`.
     """
-    generator = torch.Generator().manual_seed(0)
-    factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device)
+    generator = torch.Generator("cpu").manual_seed(0)
+    factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator, device="cpu").to(rows.device)
     keys, places = torch.unique((rows * factors).sum(dim=1), return_inverse=True)
     holders = torch.empty(len(keys), dtype=torch.long, device=rows.device)
     holders[places] = torch.arange(len(rows), device=rows.device)  # any row of each kind

@@ -8,7 +8,8 @@ The `tokenizers` library cuts the text, looks the words up, truncates and pads; 
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         self._spelled: SpelledVocabulary | None = None
 
         specials = [str(bos_token), str(eos_token), str(unk_token)]
-        if tokenizer_file is not None and os.path.isfile(tokenizer_file):
+        if tokenizer_file is not None:
+            if vocab is not None:
+                raise ValueError("Give either `vocab` or `tokenizer_file`, which holds one, not both.")
             self._tokenizer = _load_backend(tokenizer_file)
         else:
             if vocab is None:
@@ -134,6 +137,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     @classmethod
     def _from_pretrained(cls, *args, **kwargs):
+        files, name = args[0], args[1]
+        if files.get("tokenizer_file") is None and files.get("vocab_file") is None:
+            raise OSError(f"{name} holds no tokenizer: neither tokenizer.json nor vocab.txt was found.")
         tokenizer = super()._from_pretrained(*args, **kwargs)
         # The saved splitting is kept as it was saved, whatever this version would do, unless another one is asked for.
         if kwargs.keys() & {"splitting", "segmenter"}:
@@ -168,6 +174,17 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     # ---- text → ids
 
+    def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs) -> list[str]:
+        """The words of a text, known or not. (`tokens()` of an encoding has `<UNK>` for unknown ones.)"""
+        words: list[str] = []
+        for part in (text, pair):
+            if part is not None:
+                with segmenter_errors():
+                    spans = self._raw_pre_tokenizer().pre_tokenize_str(without_surrogates(part))
+                inner = [part[start:end] for _, (start, end) in spans]
+                words += [self.bos_token, *inner, self.eos_token] if add_special_tokens else inner
+        return words
+
     def _encode_plus(
         self,
         text,
@@ -196,7 +213,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if split_special_tokens is None:
             split_special_tokens = self.split_special_tokens
         backend.encode_special_tokens = split_special_tokens
-        self._set_truncation(backend, truncation_strategy, max_length, stride)
+        marks = self.num_special_tokens_to_add(pair=pairs is not None) if add_special_tokens else 0
+        self._set_truncation(backend, truncation_strategy, max_length, stride, marks)
         backend.no_padding()  # which comes later
         encodings = self._encode_in_rust(backend, texts, pairs, is_split_into_words, add_special_tokens)
 
@@ -241,7 +259,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         inputs = [prepare(item) for item in texts]
         if pairs is not None:
             inputs = list(zip(inputs, map(prepare, pairs), strict=True))
-        with segmenter_errors():
+        with segmenter_errors(), _truncation_errors():
             return backend.encode_batch(
                 inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens
             )
@@ -302,9 +320,18 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         self._spelled = None
         return super()._add_tokens(new_tokens, special_tokens)
 
-    def _set_truncation(self, backend: Tokenizer, strategy: TruncationStrategy, max_length: int | None, stride: int):
+    def _set_truncation(
+        self, backend: Tokenizer, strategy: TruncationStrategy, max_length: int | None, stride: int, marks: int
+    ):
+        """Sets it, refusing what leaves no room beside the `marks`: Rust would not truncate at all, or panic."""
         wanted: dict[str, Any] | None = None
-        if strategy != TruncationStrategy.DO_NOT_TRUNCATE:
+        if strategy != TruncationStrategy.DO_NOT_TRUNCATE and max_length is not None:
+            room = max_length - marks
+            if room < 1 or stride >= room:
+                raise ValueError(
+                    f"`max_length={max_length}` leaves {max(room, 0)} words beside {marks} boundaries: "
+                    f"there must be at least one, and more than `stride={stride}`."
+                )
             wanted = {"max_length": max_length, "stride": stride, "strategy": strategy.value}
             wanted["direction"] = self.truncation_side
         if backend.truncation != wanted:
@@ -447,20 +474,33 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             for text in texts if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]:
                 if not isinstance(text, str):
                     raise ValueError(f"`text_iterator` must give texts, found {text!r:.60} in its item {number}.")
-                counts.update(word for word, _ in pre_tokenizer.pre_tokenize_str(without_surrogates(text)))
+                with segmenter_errors():
+                    counts.update(word for word, _ in pre_tokenizer.pre_tokenize_str(without_surrogates(text)))
         specials = [self.bos_token, self.eos_token, self.unk_token]
         words = frequent_words(counts, [*specials, self.pad_token], vocab_size + 1, min_frequency)
         words.remove(self.pad_token)
-        keys = {"bos_token", "eos_token", "unk_token", "pad_token", "model_max_length", "padding_side"}
-        settings = {key: value for key, value in self.init_kwargs.items() if key in keys}
         return type(self)(
             vocab=words,
             splitting=self.splitting,
             segmenter=self._given_segmenter,
             max_characters_per_token=self.max_characters_per_token,
             split_special_tokens=self.split_special_tokens,
-            **settings,
+            model_max_length=self.model_max_length,
+            padding_side=self.padding_side,
+            truncation_side=self.truncation_side,
+            **self.special_tokens_map,
         )
+
+
+@contextmanager
+def _truncation_errors() -> Generator[None]:
+    """Rust's plain exceptions about sequences that are too short for a truncation strategy, as `ValueError`s."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is Exception and "runcation" in str(error):
+            raise ValueError(str(error)) from error
+        raise
 
 
 def _load_backend(path: str) -> Tokenizer:

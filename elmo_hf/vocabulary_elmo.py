@@ -39,6 +39,8 @@ def index_words(words: Iterable[str], required: Iterable[str]) -> dict[str, int]
     for number, word in enumerate(words):
         if not word:
             raise ValueError(f"Word {number} of the vocabulary is empty.")
+        if "\n" in word or word.endswith("\r"):
+            raise ValueError(f"Word {number} of the vocabulary, {word!r}, holds a line break.")
         if NO_CHARACTER in word:
             raise ValueError(f"Word {number} of the vocabulary, {word!r}, holds U+FFFF, which is no character.")
         if index.setdefault(word, number) != number:

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """How raw text is cut into words: `tokenizers` pre-tokenizers, which run in Rust and serialise into tokenizer.json.
 
 "treebank" cuts as the English training text is cut (`do n't`, `it 's`, `can not`, punctuation apart, `U.S.` and

@@ -1,4 +1,4 @@
-"""Where the tests find foreign data: `ELMO_HF_SHARED`, `../shared` beside the checkout, then what `make golden` fetched."""
+"""Where the tests find foreign data: `ELMO_HF_SHARED` or `../shared`, then what `make golden` fetched."""
 
 import json
 import os
@@ -13,12 +13,20 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 def find_data(*parts: str) -> Path:
-    """A file or folder of foreign data; where there is none the test is skipped, or, if it is required, fails."""
+    """A file or folder of foreign data; the test is skipped where there is none."""
     for folder in [*SHARED, ROOT / ".golden"]:
         if (path := folder.joinpath(*parts)).exists():
             return path
-    give_up = pytest.fail if os.environ.get("ELMO_HF_REQUIRE_GOLDEN") == "1" else pytest.skip
-    give_up(f"{'/'.join(parts)} not found: set ELMO_HF_SHARED, or run `make golden` for the golden vectors")
+    pytest.skip(f"{'/'.join(parts)} not found: set ELMO_HF_SHARED, or run `make golden` for the golden vectors")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """With `ELMO_HF_REQUIRE_GOLDEN=1` a golden test that is skipped has failed."""
+    report = yield
+    if report.skipped and item.get_closest_marker("golden") and os.environ.get("ELMO_HF_REQUIRE_GOLDEN") == "1":
+        report.outcome, report.longrepr = "failed", f"skipped, though golden tests are required: {report.longrepr}"
+    return report
 
 
 class Golden:

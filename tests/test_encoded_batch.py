@@ -229,3 +229,19 @@ def test_encodings_are_padded_whoever_looks_at_them_and_how(tokenizer):
     assert encoded.word_ids(1) == [None, 0, None, None, None]
     assert encoded[2].tokens == ["<S>", "c", "</S>", "<PAD>", "<PAD>"]
     assert encoded.tokens(1)[3:] == ["<PAD>", "<PAD>"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "arguments", "message"),
+    [
+        (("a b c",), {"max_length": 1}, "`max_length=1` leaves 0 words beside 2 boundaries"),
+        (("a b c",), {"max_length": 2}, "`max_length=2` leaves 0 words"),
+        (("a b c", "d e"), {"max_length": 4}, "beside 4 boundaries"),
+        (("a b c",), {"max_length": 4, "stride": 2}, "more than `stride=2`"),
+        (("a b c",), {"max_length": 4, "truncation": "only_second"}, "runcation"),
+        (("a b c d e f", "d"), {"max_length": 6, "truncation": "only_second"}, "runcation"),
+    ],
+)
+def test_a_truncation_that_cannot_be_is_refused(texts, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ElmoTokenizer()(*texts, **({"truncation": True} | arguments))

@@ -93,6 +93,30 @@ def test_a_sentence_has_the_same_vectors_in_any_batch_order_and_padding(original
         assert layers[:, place, start + lengths[row] :].abs().sum() == 0
 
 
+def test_the_full_size_is_exact_too():
+    """The original's sizes and initialisation: a long and a short sentence together, and each alone."""
+    torch.manual_seed(0)
+    model = ElmoModel(ElmoConfig()).eval()
+    char_ids = random_words(np.random.default_rng(0), 2, 200)
+    char_ids[1, :170] = 0
+    with torch.no_grad():
+        together = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
+        for row, words in ((0, char_ids[:1]), (1, char_ids[1:, 170:])):
+            alone = torch.stack(model(char_ids=words, output_hidden_states=True).hidden_states)[:, 0]
+            torch.testing.assert_close(together[:, row, -words.shape[1] :], alone, **EXACT)
+
+
+@pytest.mark.parametrize("token_projection", [True, False])
+def test_features_of_the_right_size_may_be_projected_or_not(token_projection):
+    model = tiny_model(char_filters=[[1, 4]], token_projection=token_projection)
+    assert (model.token_encoder.projection is not None) == token_projection
+    char_ids = random_words(np.random.default_rng(0), 1, 4)
+    expected, _ = reference_layers(model, char_ids, torch.zeros(1, 4), np.ones((1, 4), dtype=bool))
+    with torch.no_grad():
+        found = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
+    np.testing.assert_allclose(found.numpy(), expected, **EXACT)
+
+
 def test_two_calls_give_the_same_bits(original_scale):
     model, char_ids, *_ = original_scale
     with torch.no_grad():

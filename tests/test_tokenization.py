@@ -284,3 +284,19 @@ def test_a_batch_is_its_texts_one_by_one_and_tensors_are_the_lists(texts, pairs,
         assert not np.array(padded["char_ids"][i])[~kept].any()
         assert set(np.array(padded["input_ids"][i])[~kept]) <= {PAD}
     assert {name: values.tolist() for name, values in tensors.items()} == padded.data
+
+
+def test_tokenize_gives_the_words_known_or_not():
+    assert ElmoTokenizer().tokenize("the zebra don't") == ["the", "zebra", "do", "n't"]
+    assert ElmoTokenizer().tokenize("a", pair="b", add_special_tokens=True) == ["<S>", "a", "</S>", "<S>", "b", "</S>"]
+    assert ElmoTokenizer(segmenter=lambda run: [run[:2], run[2:]]).tokenize("x 黛玉葬花") == ["x", "黛玉", "葬花"]
+
+
+def test_a_missing_tokenizer_file_is_no_empty_vocabulary(tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere\.json is no tokenizer file"):
+        ElmoTokenizer(tokenizer_file=str(tmp_path / "nowhere.json"))
+    with pytest.raises(ValueError, match="not both"):
+        ElmoTokenizer(vocab=["<S>", "</S>", "<UNK>"], tokenizer_file=str(tmp_path / "nowhere.json"))
+    (tmp_path / "config.json").write_text('{"model_type": "elmo"}')
+    with pytest.raises(OSError, match=r"tokenizer\.json"):
+        ElmoTokenizer.from_pretrained(tmp_path)

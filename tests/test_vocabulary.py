@@ -154,3 +154,9 @@ def test_what_is_no_text_is_refused(texts):
 def test_special_tokens_stay(option):
     with pytest.raises(ValueError, match="special tokens stay"):
         ElmoTokenizer().train_new_from_iterator(TEXTS, 99, **option)
+
+
+@pytest.mark.parametrize("word", ["two\nlines", "end\r"])
+def test_a_word_that_a_file_would_cut_is_refused(word):
+    with pytest.raises(ValueError, match="holds a line break"):
+        index_words(["<S>", word], [])

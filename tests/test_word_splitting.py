@@ -1,10 +1,8 @@
-# SPDX-License-Identifier: Apache-2.0
 """Words are cut as in the training text, whatever the text no character is lost, and spans are spans of the text."""
 
+import itertools
 import lzma
-import os
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +11,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from elmo_hf.word_splitting_elmo import SPLITTINGS, resolve_segmenter, segmenter_errors, word_pre_tokenizer
+from tests.conftest import find_data
+from tests.ordinary_text import ordinary_text
 
-SHARED = Path(os.environ.get("ELMO_HF_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-HELDOUT = SHARED / "corpora" / "english" / "heldout.txt.xz"
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 TREEBANK = word_pre_tokenizer()
 
@@ -31,40 +29,6 @@ def tokenizer_with(pre_tokenizer):
 
 
 # ---- The corpus, made ordinary text again and split again.
-
-NO_BLANK_BEFORE = {*",.;:?!)]%/", "...", "n't", "'s", "'ll", "'ve", "'m", "'re", "'d"}
-NO_BLANK_AFTER = set("([$#/")
-ONE_WORD = {("can", "not"), ("gon", "na"), ("got", "ta"), ("wan", "na"), ("'t", "is"), ("'t", "was"), ("+", "+")}
-
-
-def closes(tokens, i, is_open):
-    """Whether the quotation mark tokens[i] belongs to what is before it (an apostrophe always does)."""
-    if i == 0:
-        return False
-    if i + 1 == len(tokens) or tokens[i + 1] in set(".,;:?!)]"):
-        return True
-    if tokens[i] == "'" and not is_open and tokens[i - 1][-1].isalnum():
-        return tokens[i - 1][-1] in "sn" or "'" not in tokens[i + 1 :]  # the dogs', mornin', o'
-    return is_open
-
-
-def ordinary_text(tokens):
-    """The tokens of a sentence as a person would type them, and the span of each."""
-    text, spans, open_marks, hug = "", [], set(), True
-    for i, token in enumerate(tokens):
-        before = tokens[i - 1] if i else ""
-        is_mark = token in ('"', "'")
-        closing = is_mark and closes(tokens, i, token in open_marks)
-        glued = hug or closing or token in NO_BLANK_BEFORE or token.startswith("'s-")
-        glued |= (before.lower(), token) in ONE_WORD
-        glued |= before == '"' and token[0] == "-" and token[1:].isalpha()  # "Titanic"-like
-        text += "" if glued else " "
-        spans.append((len(text), len(text) + len(token)))
-        text += token
-        hug = token in NO_BLANK_AFTER or (is_mark and not closing)
-        if is_mark:
-            (open_marks.discard if closing else open_marks.add)(token)
-    return text, spans
 
 
 def share_of_spans_found(sentences, sentences_a_text):
@@ -84,13 +48,9 @@ def share_of_spans_found(sentences, sentences_a_text):
 
 @pytest.mark.parametrize(("sentences_a_text", "least"), [(1, 0.9990), (5, 0.9985)])
 def test_held_out_text_is_split_as_the_corpus_splits_it(sentences_a_text, least):
-    if not HELDOUT.exists():
-        pytest.skip(f"needs the corpus {HELDOUT} (set ELMO_HF_SHARED)")
-    with lzma.open(HELDOUT, "rt", encoding="utf-8") as lines:
+    with lzma.open(find_data("corpora", "english", "heldout.txt.xz"), "rt", encoding="utf-8") as lines:
         sentences = [line.split() for line in lines if line.strip()]
-    share = share_of_spans_found(sentences, sentences_a_text)
-    print(f"{sentences_a_text} sentence(s) a text: {share:.4%} of the tokens")
-    assert share >= least
+    assert share_of_spans_found(sentences, sentences_a_text) >= least
 
 
 def test_the_corpus_made_ordinary_text_reads_like_text():
@@ -165,7 +125,7 @@ CUTTERS += [word_pre_tokenizer(segmenter=lambda run: [run[:1], run[1:]])]
 def test_every_character_is_in_exactly_one_word_in_order(text, pre_tokenizer):
     found = pre_tokenizer.pre_tokenize_str(text)
     assert all(word and word == text[start:end] for word, (start, end) in found)
-    assert all(end <= start for (_, (_, end)), (_, (start, _)) in zip(found, found[1:], strict=False))
+    assert all(end <= start for (_, (_, end)), (_, (start, _)) in itertools.pairwise(found))
     assert not any(character in WHITE_SPACE for word, _ in found for character in word)
     assert "".join(word for word, _ in found) == "".join(c for c in text if c not in WHITE_SPACE)
     assert found == pre_tokenizer.pre_tokenize_str(text)
@@ -204,12 +164,12 @@ def test_a_function_that_loses_characters_is_a_value_error_naming_it(answer):
         return answer
 
     cutter = tokenizer_with(word_pre_tokenizer(segmenter=careless))
-    with pytest.raises(ValueError, match="^segmenter '.*careless' .*'北京'"), segmenter_errors():
+    with pytest.raises(ValueError, match=r"^segmenter '.*careless' .*'北京'"), segmenter_errors():
         cutter.encode_batch(["fine", "to 北京"] * 50)
 
 
 def test_other_errors_pass_through_segmenter_errors():
-    with pytest.raises(Exception, match="^other$"), segmenter_errors():
+    with pytest.raises(Exception, match=r"^other$"), segmenter_errors():
         raise Exception("other")
 
 

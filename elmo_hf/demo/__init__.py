@@ -1,4 +1,3 @@
-# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """
 `python -m elmo_hf.demo`: trains a tiny biLM from scratch, offline, and shows one word's vectors in different sentences.
 

@@ -1,4 +1,3 @@
-# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """Trains, saves, loads again, shows."""
 
 import argparse

@@ -1,4 +1,3 @@
-# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """One word in several sentences: how alike its vectors are, layer by layer, and where in the text they are nearest."""
 
 import re

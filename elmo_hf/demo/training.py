@@ -1,4 +1,3 @@
-# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """A small biLM, trained from scratch in about a minute: text, sizes, loss and loop."""
 
 from collections.abc import Mapping

@@ -254,6 +254,7 @@ def test_without_h5py_the_remedy_is_named(original, tmp_path, monkeypatch):
         ("`cell_size` must be greater", lambda f: edit_config(f, cell_size=-1)),
         (r"bias should be \(2, 36\) by config.json, found \(2, 28\)", lambda f: edit_config(f, cell_size=9)),
         ("lacks the weights .*layers.2", lambda f: edit_config(f, num_hidden_layers=3)),
+        ("holds the weights .*highways.0", lambda f: edit_config(f, num_highway_layers=0)),
         ("can be loaded", lambda f: (f / "model.safetensors").unlink()),
         ("can be loaded", lambda f: os.truncate(f / "model.safetensors", 1000)),
         ("can be loaded", shutil.rmtree),

@@ -149,3 +149,15 @@ def test_an_array_is_laid_out_over_the_views_that_it_holds():
 def test_what_is_no_array_of_finite_floats_is_refused(array, match):
     with pytest.raises(ConversionError, match=match):
         fill_views({"array": [torch.zeros(2, 2)]}, {"array": array}, "file")
+
+
+def test_an_existing_empty_folder_stays_itself(tmp_path):
+    """It may be a mounted disk, or somebody's working directory."""
+    out = tmp_path / "out"
+    out.mkdir()
+    before = out.stat().st_ino
+    with staged_folder(out) as stage:
+        (stage / "file").write_text("text")
+    assert out.stat().st_ino == before
+    assert [path.name for path in out.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

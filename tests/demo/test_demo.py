@@ -76,7 +76,7 @@ def test_the_text_is_one_sentence_a_line_and_none_twice():
 def test_the_shown_sentences_are_new_and_made_of_words_the_model_has_read(tokenizer):
     shown = [sentence for senses in NEW_SENTENCES.values() for group in senses.values() for sentence in group]
     assert not set(shown) & set(read_sentences())
-    assert tokenizer.unk_token_id not in sum(tokenizer(shown)["input_ids"], [])
+    assert not any(tokenizer.unk_token_id in ids for ids in tokenizer(shown)["input_ids"])
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
@@ -143,7 +143,8 @@ def test_what_is_printed_has_a_row_for_every_pair_and_three_neighbours_for_every
     print_similarities(model, tokenizer)
     print_neighbours(model, tokenizer, text)
     printed = capsys.readouterr().out
-    assert "  forward " in printed and "  backward " in printed
+    assert "  forward " in printed
+    assert "  backward " in printed
     for word, (one, two) in ((word, tuple(senses)) for word, senses in NEW_SENTENCES.items()):
         for pair in (f"{one} 1, {one} 2", f"{two} 1, {two} 2", f"{one} 1, {two} 1", f"{one} 2, {two} 2"):
             assert f"  {pair} " in printed
