@@ -1,0 +1,60 @@
+"""What the documentation shows runs, and gives what it says."""
+
+import re
+
+import pytest
+
+from elmo_hf import ElmoTokenizer
+from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
+from tests.conftest import ROOT
+from tests.models import tiny_model
+
+
+def code_blocks(name: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), flags=re.DOTALL)
+
+
+def table_rows(name: str, header: str) -> list[list[str]]:
+    """The cells of the table under a header line."""
+    _, table = (ROOT / name).read_text("utf-8").split(f"| {header} |\n", 1)
+    lines = table.split("\n\n")[0].splitlines()[1:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def words_in(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tokenizer.md"])
+def test_the_python_of_the_documentation_runs(name, tmp_path, monkeypatch):
+    write_bilm_hdf5(tiny_model(), tmp_path / "options.json", tmp_path / "weights.hdf5")
+    convert_bilm_hdf5(tmp_path / "options.json", tmp_path / "weights.hdf5", tmp_path / "my-elmo")
+    monkeypatch.chdir(tmp_path)
+    blocks = code_blocks(name)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
+
+
+def test_values_in_comments_are_what_the_expressions_give():
+    names: dict = {}
+    checked = 0
+    for line in code_blocks("docs/tokenizer.md")[0].splitlines():
+        expression, _, value = line.partition("  # ")
+        if value.startswith(("[", '"')):
+            assert eval(expression, names) == eval(value), line
+            checked += 1
+        else:
+            exec(line, names)
+    assert checked == 3
+
+
+def test_texts_are_cut_as_the_tables_say():
+    for text, words in table_rows("docs/tokenizer.md", "text | words"):
+        assert ElmoTokenizer().tokenize(*words_in(text)) == words_in(words)
+    for segmenter, words, _ in table_rows(
+        "docs/tokenizer.md", "`segmenter` | `我在IBM工作` | saved with the tokenizer"
+    ):
+        name = words_in(segmenter)[0].strip('"')
+        if name in ("character", "run", "jieba"):
+            assert ElmoTokenizer(segmenter=name).tokenize("我在IBM工作") == words_in(words)
