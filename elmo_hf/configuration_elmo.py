@@ -4,7 +4,7 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +19,17 @@ def _check_filter_pairs(filters: list[list[int]]):
     for entry in filters:
         if len(entry) != 2 or min(entry) <= 0:
             raise ValueError(f"`char_filters` must hold [width, number] pairs greater than 0, found {entry}.")
+
+
+def check_mixer_weights(name: str, weights: str | Sequence[float], num_layers: int):
+    """Refuses what is neither "learned" nor "top" nor one probability a layer, token layer first."""
+    if isinstance(weights, str):
+        if weights not in ("learned", "top"):
+            raise ValueError(f"`{name}` must be 'learned', 'top' or a list of probabilities, found {weights!r}.")
+    elif len(weights) != num_layers:
+        raise ValueError(f"`{name}` must hold {num_layers} probabilities, one a layer, found {len(weights)}.")
+    elif not all(weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
+        raise ValueError(f"`{name}` must be probabilities that sum to 1, found {list(weights)}.")
 
 
 @strict
@@ -154,7 +165,7 @@ class ElmoConfig(PreTrainedConfig):
         if self.uses_characters:
             self._check_characters()
         self._check_projections()
-        self._check_mixer()
+        check_mixer_weights("mixer_weights", self.mixer_weights, self.num_hidden_layers + 1)
 
     def _check_sizes(self):
         positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]
@@ -205,20 +216,6 @@ class ElmoConfig(PreTrainedConfig):
                 f"`token_projection=False` needs features of the token vector's size, found {self.feature_size} "
                 f"features for vectors of {self.output_size}."
             )
-
-    def _check_mixer(self):
-        weights = self.mixer_weights
-        if isinstance(weights, str):
-            if weights not in ("learned", "top"):
-                raise ValueError(f"`mixer_weights` must be 'learned', 'top' or a list, found {weights!r}.")
-            return
-        if len(weights) != self.num_hidden_layers + 1:
-            raise ValueError(
-                f"`mixer_weights` must hold {self.num_hidden_layers + 1} probabilities (the token layer and "
-                f"{self.num_hidden_layers} recurrent ones), found {len(weights)}."
-            )
-        if not all(weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
-            raise ValueError(f"`mixer_weights` must be probabilities that sum to 1, found {weights}.")
 
     def validate_token_ids(self):
         """Boundaries are words; padding may be the first id past the words."""
@@ -287,4 +284,4 @@ def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-__all__ = ["ElmoConfig"]
+__all__ = ["ElmoConfig", "check_mixer_weights"]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from .configuration_elmo import check_mixer_weights
+
 
 class ElmoMixer(nn.Module):
     r"""
@@ -30,6 +32,7 @@ class ElmoMixer(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        check_mixer_weights("weights", weights, num_layers)
         self.num_layers = num_layers
         self.layer_norm = layer_norm
         self.fixed_weights: list[float] | None = None
@@ -38,21 +41,9 @@ class ElmoMixer(nn.Module):
             self.weights = nn.Parameter(torch.zeros(num_layers))
         else:
             self.register_parameter("weights", None)
-            self.fixed_weights = self._probabilities(num_layers, weights)
+            self.fixed_weights = [0.0] * (num_layers - 1) + [1.0] if weights == "top" else [float(w) for w in weights]
         self.gamma = nn.Parameter(torch.ones(1))
         self.dropout = nn.Dropout(dropout)
-
-    @staticmethod
-    def _probabilities(num_layers: int, weights: str | Sequence[float]) -> list[float]:
-        if weights == "top":
-            return [0.0] * (num_layers - 1) + [1.0]
-        if isinstance(weights, str):
-            raise ValueError(f"`weights` must be 'learned', 'top' or a list of probabilities, found {weights!r}.")
-        if len(weights) != num_layers:
-            raise ValueError(f"`weights` must hold {num_layers} probabilities, one a layer, found {len(weights)}.")
-        if not all(weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
-            raise ValueError(f"`weights` must be probabilities that sum to 1, found {list(weights)}.")
-        return [float(weight) for weight in weights]
 
     def layer_weights(self) -> torch.Tensor:
         """The share of each layer in the mix, shape `(num_layers,)`, summing to 1; token layer first."""

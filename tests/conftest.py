@@ -5,11 +5,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 SHARED = [Path(os.environ["ELMO_HF_SHARED"])] if "ELMO_HF_SHARED" in os.environ else [ROOT.parent / "shared"]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Timing never decides a test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def find_data(*parts: str) -> Path:

@@ -36,7 +36,7 @@ def stacked(states, model, part: int) -> torch.Tensor:
     return torch.from_numpy(np.array(rows)).float()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(configurations, st.integers(0, 2**32 - 1), st.sampled_from([1.0, 4.0]), st.data())
 def test_any_configuration_equals_the_reference(fields, seed, scale, data):
     model = tiny_model(seed % 1000, scale, **fields)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoTokenizer
@@ -249,7 +249,6 @@ TOKENIZERS = {
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
 @given(text=ANY_TEXT)
-@settings(deadline=None)
 def test_every_row_is_the_word_at_its_offsets(kind, text):
     encoded = TOKENIZERS[kind](text, return_offsets_mapping=True)
     spans = encoded["offset_mapping"][1:-1]
@@ -262,7 +261,6 @@ def test_every_row_is_the_word_at_its_offsets(kind, text):
 
 
 @given(st.lists(st.lists(ANY_TEXT), min_size=1))
-@settings(deadline=None)
 def test_given_words_keep_their_rows_and_places(sentences):
     batch = TOKENIZERS["treebank"](sentences, is_split_into_words=True)
     assert batch["char_ids"] == [[BOS_ROW, *map(original_row, words), EOS_ROW] for words in sentences]
@@ -270,7 +268,6 @@ def test_given_words_keep_their_rows_and_places(sentences):
 
 
 @given(texts=st.lists(ANY_TEXT, min_size=1), pairs=st.booleans(), side=st.sampled_from(["left", "right"]))
-@settings(deadline=None)
 def test_a_batch_is_its_texts_one_by_one_and_tensors_are_the_lists(texts, pairs, side):
     tokenizer, seconds = TOKENIZERS["treebank"], texts[::-1] if pairs else None
     plain = tokenizer(texts, seconds)

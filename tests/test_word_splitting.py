@@ -120,7 +120,7 @@ CUTTERS = [TREEBANK, word_pre_tokenizer("whitespace"), word_pre_tokenizer(segmen
 CUTTERS += [word_pre_tokenizer(segmenter=lambda run: [run[:1], run[1:]])]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(TEXTS, st.sampled_from(CUTTERS))
 def test_every_character_is_in_exactly_one_word_in_order(text, pre_tokenizer):
     found = pre_tokenizer.pre_tokenize_str(text)

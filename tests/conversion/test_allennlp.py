@@ -282,7 +282,7 @@ def sound_files(tmp_path_factory):
     return folder
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(["zip", "legacy", "model.tar.gz"]), damages())
 def test_a_damaged_file_is_refused_or_read_and_nothing_else(sound_files, monkeypatch, tmp_path, name, damage):
     monkeypatch.setattr(allennlp, "save_folder", lambda *args: None)  # its files take most of the time

@@ -279,7 +279,7 @@ def test_a_word_model_is_not_exported_with_a_vocabulary_of_another_size(tmp_path
 # ---- Any damage.
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(damages())
 def test_a_damaged_file_is_refused_or_read_and_nothing_else(original, monkeypatch, damage):
     monkeypatch.setattr(bilm_hdf5, "save_folder", lambda *args: None)  # its files take most of the time
