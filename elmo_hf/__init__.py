@@ -1,23 +1,34 @@
 """ELMo, deep contextualised word representations, as a Hugging Face model. Importing it registers the Auto classes."""
 
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from ._version import __version__
 from .configuration_elmo import ElmoConfig
 from .mixer_elmo import ElmoMixer
-from .modeling_elmo import ElmoModel, ElmoModelOutput, ElmoPreTrainedModel, ElmoStates
+from .modeling_elmo import (
+    ElmoForPreTraining,
+    ElmoForPreTrainingOutput,
+    ElmoModel,
+    ElmoModelOutput,
+    ElmoPreTrainedModel,
+    ElmoStates,
+)
 from .tokenization_elmo import ElmoTokenizer
 
 AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
 AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
+AutoModelForPreTraining.register(ElmoConfig, ElmoForPreTraining, exist_ok=True)
 AutoTokenizer.register(ElmoConfig, fast_tokenizer_class=ElmoTokenizer, exist_ok=True)
 # What `save_pretrained` copies and names in `auto_map`, for `trust_remote_code` where this package is not installed.
 ElmoConfig.register_for_auto_class()
 ElmoModel.register_for_auto_class("AutoModel")
+ElmoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
 ElmoTokenizer.register_for_auto_class()
 
 __all__ = [
     "ElmoConfig",
+    "ElmoForPreTraining",
+    "ElmoForPreTrainingOutput",
     "ElmoMixer",
     "ElmoModel",
     "ElmoModelOutput",

@@ -1,6 +1,7 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """ELMo configuration: every size and switch of a biLM (Peters et al. 2018, https://arxiv.org/abs/1802.05365)."""
 
+import itertools
 import json
 import math
 import os
@@ -61,7 +62,13 @@ class ElmoConfig(PreTrainedConfig):
         forget_bias (`float`): Added to the forget gate at run time; not part of the stored bias.
         skip_connections (`bool`): Add a layer's input to its output, from the second layer on.
         directions (`"both"`, `"forward"` or `"backward"`): The language models inside.
-        dropout (`float`): Dropout on the recurrent layers' inputs, in training only.
+        dropout (`float`): Dropout on the recurrent layers' inputs and, in pretraining, on the top output.
+        softmax_type (`"full"`, `"sampled"` or `"adaptive"`): The softmax layer of pretraining. A sampled one has the
+            weights of a full one, and is one in evaluation.
+        softmax_samples (`int`): Words drawn for a sampled softmax.
+        softmax_cutoffs (`list[int]`, *optional*): The first word of each group of rare words of an adaptive softmax.
+            Default: 1/20 and 1/4 of the vocabulary.
+        softmax_tail_ratio (`int`): How much smaller each group's vectors are than those of the group before.
         mixer_weights (`"learned"`, `"top"` or `list[float]`): How [`ElmoModel`] mixes its layers: learned softmax
             weights, the top layer alone, or fixed probabilities, one a layer (token layer first).
         mixer_layer_norm (`bool`): The original's normalisation over the batch before mixing. The vectors then depend
@@ -110,6 +117,11 @@ class ElmoConfig(PreTrainedConfig):
     directions: Literal["both", "forward", "backward"] = "both"
     dropout: float | int = 0.1
 
+    softmax_type: Literal["full", "sampled", "adaptive"] = "full"
+    softmax_samples: int = 8192
+    softmax_cutoffs: list[int] | None = None
+    softmax_tail_ratio: int = 4
+
     mixer_weights: str | list[float | int] = "learned"
     mixer_layer_norm: bool = False
     mixer_dropout: float | int = 0.0
@@ -121,6 +133,8 @@ class ElmoConfig(PreTrainedConfig):
             self.word_embedding_size = self.output_size
         if self.token_projection is None:
             self.token_projection = self.feature_size != self.output_size
+        if self.softmax_type == "adaptive" and self.softmax_cutoffs is None:
+            self.softmax_cutoffs = sorted({max(self.vocab_size // share, 1) for share in (20, 4)})
         super().__post_init__(**kwargs)
 
     @property
@@ -165,6 +179,7 @@ class ElmoConfig(PreTrainedConfig):
         if self.uses_characters:
             self._check_characters()
         self._check_projections()
+        self._check_softmax()
         check_mixer_weights("mixer_weights", self.mixer_weights, self.num_hidden_layers + 1)
 
     def _check_sizes(self):
@@ -216,6 +231,23 @@ class ElmoConfig(PreTrainedConfig):
                 f"`token_projection=False` needs features of the token vector's size, found {self.feature_size} "
                 f"features for vectors of {self.output_size}."
             )
+
+    def _check_softmax(self):
+        if self.softmax_type == "sampled" and not 0 < self.softmax_samples < self.vocab_size:
+            raise ValueError(
+                f"`softmax_samples` must be between 1 and `vocab_size` - 1 = {self.vocab_size - 1}, "
+                f"found {self.softmax_samples}."
+            )
+        cutoffs = self.softmax_cutoffs
+        if self.softmax_type == "adaptive" and cutoffs is not None:
+            bounds = [0, *cutoffs, self.vocab_size]
+            if not cutoffs or any(start >= stop for start, stop in itertools.pairwise(bounds)):
+                raise ValueError(
+                    f"`softmax_cutoffs` must be rising and between 1 and `vocab_size` - 1 = {self.vocab_size - 1}, "
+                    f"found {cutoffs}."
+                )
+        if self.softmax_tail_ratio < 1:
+            raise ValueError(f"`softmax_tail_ratio` must be 1 or more, found {self.softmax_tail_ratio}.")
 
     def validate_token_ids(self):
         """Boundaries are words; padding may be the first id past the words."""

@@ -1,17 +1,30 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
-"""Which precision matrix products run in."""
+"""Which precision and which shapes matrix products run in."""
 
 import torch
+
+ROWS = 128
 
 
 def product_dtype(weight: torch.Tensor) -> torch.dtype:
     """
-    The precision for products with `weight`: its own, except that half-precision weights on a CPU are multiplied in
-    fp32. There fp32 products are faster, and bf16 ones end the process (SIGILL) on machines that advertise AMX
-    without being able to use it.
+    The precision for products with `weight`: autocast's, where that is on; else the weight's own, except that
+    half-precision weights on a CPU are multiplied in fp32. There fp32 products are faster, and bf16 ones end the
+    process (SIGILL) on machines that advertise AMX without being able to use it.
     """
+    if torch.is_autocast_enabled(weight.device.type):
+        return torch.get_autocast_dtype(weight.device.type)
     half = weight.dtype in (torch.float16, torch.bfloat16)
     return torch.float32 if half and weight.device.type == "cpu" else weight.dtype
 
 
-__all__ = ["product_dtype"]
+def round_up(number: int, weight: torch.Tensor) -> int:
+    """
+    How many rows a product with `weight` should get for `number` of them: a round number where the kernel for each new
+    shape is compiled first, which takes longer than the product itself (bf16 on a CPU).
+    """
+    rounds = product_dtype(weight) == torch.bfloat16 and weight.device.type == "cpu"
+    return -(-number // ROWS) * ROWS if rounds else number
+
+
+__all__ = ["product_dtype", "round_up"]

@@ -1,7 +1,6 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """The recurrent layers: LSTMs with projection and clipping, both directions stepped together, without padding."""
 
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -10,11 +9,8 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
+from .lstm_elmo import LSTMClips, LSTMWeights, lstm
 from .precision_elmo import product_dtype
-
-# The input products run over as many time steps as give gates of this size: near the cache, and small enough for the
-# allocator to hand the same memory out again.
-GATE_BYTES_PER_CHUNK = 16 * 2**20
 
 
 @dataclass
@@ -69,8 +65,13 @@ class ElmoPacking:
         return cls(places, places.argsort(dim=1), step_sizes.tolist(), row[first][order])
 
     def pack(self, vectors: torch.Tensor) -> torch.Tensor:
-        """`(words, size)` → `(directions, words, size)`, each direction in its own reading order."""
-        return vectors[self.words]
+        """
+        `(words, size)`, or one such matrix per direction, → `(directions, words, size)`, each direction in its own
+        reading order.
+        """
+        if vectors.ndim == 2:
+            return vectors[self.words]
+        return torch.stack([layer[words] for layer, words in zip(vectors, self.words, strict=True)])
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         """`(directions, words, size)` → `(words, directions * size)`: the directions side by side."""
@@ -110,6 +111,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         cell: torch.Tensor,
         step_sizes: list[int],
         directions: list[int],
+        resets: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
         Args:
@@ -118,76 +120,39 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             cell: `(directions, sequences, cell_size)`
             step_sizes: Sequences at each time step.
             directions: Which of the layer's directions run, as indices into its weights.
+            resets: `(words,)`, packed, true where the state is set back to zeros before the word.
 
         Returns:
             The outputs, `(directions, words, size)`, and both states after each sequence's last word.
         """
-        weights = self._weights(directions)
-        dtype = weights["input"].dtype
-        inputs = self.dropout(inputs.to(dtype))  # the skip connection carries the dropped input, as in the original
-        hidden, cell = hidden.to(dtype), cell.to(dtype)
-
-        outputs, last_hidden, last_cell = [], [], []
-        start = 0
-        for sizes in self._chunks(step_sizes, len(directions), dtype):
-            stop = start + sum(sizes)
-            gates = torch.baddbmm(weights["bias"], inputs[:, start:stop], weights["input"])
-            for size, step_gates in zip(sizes, gates.split(sizes, dim=1), strict=True):
-                if size < hidden.shape[1]:  # the shortest sequences have ended
-                    last_hidden.append(hidden[:, size:])
-                    last_cell.append(cell[:, size:])
-                    hidden, cell = hidden[:, :size], cell[:, :size]
-                hidden, cell = self._step(step_gates, hidden, cell, weights)
-                outputs.append(hidden)
-            start = stop
-
-        output = torch.cat(outputs, dim=1)
-        if self.residual:
-            output = output + inputs
-        last_hidden.append(hidden)
-        last_cell.append(cell)
-        return output, torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
-
-    def _weights(self, directions: list[int]) -> dict[str, torch.Tensor]:
-        """The weights of the given directions in the precision of the products, the forget bias added."""
         dtype = product_dtype(self.input_weight)
+        state_dtype = torch.promote_types(dtype, torch.float32)
+        inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
+        with torch.autocast(inputs.device.type, enabled=False):
+            output, hidden, cell = lstm(
+                inputs,
+                hidden.to(state_dtype),
+                cell.to(state_dtype),
+                self._weights(directions),
+                LSTMClips(self.cell_clip, self.projection_clip),
+                step_sizes,
+                dtype,
+                resets,
+            )
+        return output + inputs if self.residual else output, hidden, cell
+
+    def _weights(self, directions: list[int]) -> LSTMWeights:
+        """The weights of the given directions, the forget bias added."""
         chosen = slice(directions[0], directions[-1] + 1)
-        forget = torch.zeros_like(self.bias, dtype=dtype)
+        forget = torch.zeros_like(self.bias)
         forget[:, 2 * self.cell_size : 3 * self.cell_size] = self.forget_bias
-        weights = {
-            "input": self.input_weight[chosen].to(dtype),
-            "recurrent": self.recurrent_weight[chosen].to(dtype),
-            "bias": (self.bias.to(dtype) + forget)[chosen].unsqueeze(1),
-        }
-        if self.projection_weight is not None:
-            weights["projection"] = self.projection_weight[chosen].to(dtype)
-        return weights
-
-    def _chunks(self, step_sizes: list[int], num_directions: int, dtype: torch.dtype):
-        """Groups consecutive time steps whose gates fit into `GATE_BYTES_PER_CHUNK` (one step at least)."""
-        words = GATE_BYTES_PER_CHUNK // (num_directions * 4 * self.cell_size * dtype.itemsize)
-        chunk_of_step = [total // max(words, 1) for total in itertools.accumulate(step_sizes)]
-        for _, steps in itertools.groupby(zip(chunk_of_step, step_sizes, strict=True), key=lambda step: step[0]):
-            yield [size for _, size in steps]
-
-    def _step(self, gates: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weights: dict[str, torch.Tensor]):
-        """
-        One time step; `gates` `(directions, sequences, 4 * cell_size)` holds the input's part.
-
-        Returns:
-            The new output `(directions, sequences, size)` and cell `(directions, sequences, cell_size)`.
-        """
-        gates = torch.baddbmm(gates, hidden, weights["recurrent"])
-        input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
-        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
-        if self.cell_clip is not None:
-            cell = cell.clamp(-self.cell_clip, self.cell_clip)
-        hidden = torch.sigmoid(output_gate) * torch.tanh(cell)
-        if "projection" in weights:
-            hidden = torch.bmm(hidden, weights["projection"])
-            if self.projection_clip is not None:
-                hidden = hidden.clamp(-self.projection_clip, self.projection_clip)
-        return hidden, cell
+        projection = self.projection_weight
+        return LSTMWeights(
+            self.input_weight[chosen],
+            self.recurrent_weight[chosen],
+            (self.bias + forget)[chosen].unsqueeze(1),
+            None if projection is None else projection[chosen],
+        )
 
     def glorot_bounds(self) -> dict[str, float]:
         """Bound of the uniform initialisation of every weight matrix: the original's, TensorFlow's default."""

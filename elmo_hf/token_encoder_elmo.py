@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .precision_elmo import product_dtype
+from .precision_elmo import product_dtype, round_up
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -112,12 +112,14 @@ class ElmoCharacterEncoder(nn.Module):
         Returns:
             `(words, char_feature_size)`
         """
+        words = len(char_ids)
+        char_ids = F.pad(char_ids, (0, 0, 0, round_up(words, self.convolutions[0].weight) - words))
         char_ids = self._trim(char_ids)
         features = torch.cat([self._convolve(chunk) for chunk in char_ids.split(WORDS_PER_CHUNK)])
         features = self.activation(features)
         for highway in self.highways:
             features = highway(features)
-        return features
+        return features[:words]
 
     def _trim(self, char_ids: torch.Tensor) -> torch.Tensor:
         """

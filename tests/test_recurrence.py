@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_hf import ElmoConfig, recurrence_elmo
+from elmo_hf import ElmoConfig, lstm_elmo
 from elmo_hf.recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
 from tests.models import TINY
 
@@ -83,7 +83,7 @@ def test_gradients_of_the_recurrent_layer_equal_finite_differences(fields):
 def test_the_size_of_the_chunks_changes_nothing(gate_bytes, monkeypatch):
     layer, inputs, hidden, cell, sizes = layer_and_inputs()
     expected = layer(inputs, hidden, cell, sizes, [0, 1])
-    monkeypatch.setattr(recurrence_elmo, "GATE_BYTES_PER_CHUNK", gate_bytes)
+    monkeypatch.setattr(lstm_elmo, "GATE_BYTES_PER_CHUNK", gate_bytes)
     for found, wanted in zip(layer(inputs, hidden, cell, sizes, [0, 1]), expected, strict=True):
         torch.testing.assert_close(found, wanted)
 

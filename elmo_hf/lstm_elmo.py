@@ -1,0 +1,331 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+The LSTM over packed words, step by step, and its gradient by hand.
+
+As one `autograd.Function` a layer keeps seven tensors a step instead of some twenty, and its weights' gradients are one
+product over many steps each. What is no product is in two functions without side effects, [`cell_step`] and
+[`cell_step_gradient`], which `torch.compile` can turn into one pass over memory each.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch.autograd.function import once_differentiable
+
+# The products that need no recurrence run over as many time steps as give gates of this size: near the cache, and small
+# enough for the allocator to hand the same memory out again.
+GATE_BYTES_PER_CHUNK = 16 * 2**20
+
+
+class LSTMWeights(NamedTuple):
+    """
+    One layer's weights.
+
+    Attributes:
+        input (`torch.Tensor` of shape `(directions, size, 4 * cells)`): Gates i, j, f, o.
+        recurrent (`torch.Tensor` of shape `(directions, size, 4 * cells)`)
+        bias (`torch.Tensor` of shape `(directions, 1, 4 * cells)`): The forget bias is in it.
+        projection (`torch.Tensor` of shape `(directions, cells, size)`): `None` where the output is the cells'.
+    """
+
+    input: torch.Tensor
+    recurrent: torch.Tensor
+    bias: torch.Tensor
+    projection: torch.Tensor | None
+
+    def to(self, dtype: torch.dtype) -> "LSTMWeights":
+        """The same weights in another precision."""
+        return LSTMWeights(*(None if weight is None else weight.to(dtype) for weight in self))
+
+
+class LSTMClips(NamedTuple):
+    """Bounds of the cell and of the projected output; `None` is no bound."""
+
+    cell: float | None
+    projection: float | None
+
+
+class _Step(NamedTuple):
+    """What the gradient needs of one time step, each `(directions, sequences, cells)`, but for the first."""
+
+    previous_hidden: torch.Tensor  # (directions, sequences, size)
+    previous_cell: torch.Tensor
+    input_gate: torch.Tensor
+    candidate: torch.Tensor
+    forget_gate: torch.Tensor
+    output_gate: torch.Tensor
+    cell: torch.Tensor
+
+
+def lstm(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weights: LSTMWeights,
+    clips: LSTMClips,
+    step_sizes: list[int],
+    dtype: torch.dtype,
+    resets: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    Runs one layer.
+
+    Args:
+        inputs: `(directions, words, size)`, packed: step by step, the longest sequence first.
+        hidden: `(directions, sequences, size)`, the state before the first word.
+        cell: `(directions, sequences, cells)`
+        step_sizes: Sequences at each time step, never growing.
+        dtype: Precision of the products. All else is in that of the states.
+        resets: `(words,)`, packed, true where the state is set back to zeros before the word.
+
+    Returns:
+        The outputs `(directions, words, size)`, and both states after each sequence's last word.
+    """
+    keeps = _keeps(resets, step_sizes, hidden.dtype)
+    cell = cell.contiguous()
+    tensors = (inputs, hidden, cell, *weights)
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        return _LSTM.apply(*tensors, clips, step_sizes, dtype, keeps)
+    return _run(inputs.to(dtype), hidden, cell, weights.to(dtype), clips, step_sizes, keeps)
+
+
+def _keeps(resets: torch.Tensor | None, step_sizes: list[int], dtype: torch.dtype) -> list[torch.Tensor | None]:
+    """For each step what the state before it is multiplied by, `(sequences, 1)`; `None` where all of it stays."""
+    if resets is None:
+        return [None] * len(step_sizes)
+    steps = resets.split(step_sizes)
+    return [(~step).to(dtype).unsqueeze(1) if step.any() else None for step in steps]
+
+
+def _run(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weights: LSTMWeights,
+    clips: LSTMClips,
+    step_sizes: list[int],
+    keeps: list[torch.Tensor | None],
+    trace: list[_Step] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As [`lstm`]; what the gradient needs is added to `trace`."""
+    outputs, last_hidden, last_cell = [], [], []
+    start = 0
+    state_keeps = iter(keeps)
+    for sizes in _chunks(step_sizes, weights.input):
+        stop = start + sum(sizes)
+        chunk = torch.baddbmm(weights.bias, inputs[:, start:stop], weights.input)
+        for size, gates in zip(sizes, chunk.split(sizes, dim=1), strict=True):
+            if size < hidden.shape[1]:  # the shortest sequences have ended
+                last_hidden.append(hidden[:, size:])
+                last_cell.append(cell[:, size:])
+                hidden, cell = hidden[:, :size], cell[:, :size]
+            if (keep := next(state_keeps)) is not None:
+                hidden, cell = hidden * keep, cell * keep
+            gates = torch.baddbmm(gates, hidden.to(gates.dtype), weights.recurrent)
+            *activated, new_cell, unprojected = cell_step(gates, cell, clips.cell)
+            if trace is not None:
+                trace.append(_Step(hidden, cell, *activated, new_cell))
+            hidden, cell = _project(unprojected, weights.projection, clips.projection, cell.dtype), new_cell
+            outputs.append(hidden)
+        start = stop
+    last_hidden.append(hidden)
+    last_cell.append(cell)
+    return torch.cat(outputs, dim=1), torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
+
+
+def _chunks(step_sizes: list[int], weight: torch.Tensor) -> Iterator[list[int]]:
+    """Groups consecutive time steps whose gates fit into `GATE_BYTES_PER_CHUNK` (one step at least)."""
+    words = GATE_BYTES_PER_CHUNK // (weight.shape[0] * weight.shape[2] * weight.dtype.itemsize)
+    chunk_of_step = [total // max(words, 1) for total in itertools.accumulate(step_sizes)]
+    for _, steps in itertools.groupby(zip(chunk_of_step, step_sizes, strict=True), key=lambda step: step[0]):
+        yield [size for _, size in steps]
+
+
+def cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> tuple[torch.Tensor, ...]:
+    """
+    One time step of the cells, all of it element by element.
+
+    Args:
+        gates: `(directions, sequences, 4 * cells)`, before activation.
+        cell: `(directions, sequences, cells)`
+
+    Returns:
+        The activated gates i, j, f, o, the new cell, and what the cells give out, each
+        `(directions, sequences, cells)`; all but the cell in the precision of `gates`.
+    """
+    input_gate, candidate, forget_gate, output_gate = gates.to(cell.dtype).chunk(4, dim=-1)
+    input_gate, candidate = torch.sigmoid(input_gate), _tanh(candidate)
+    forget_gate, output_gate = torch.sigmoid(forget_gate), torch.sigmoid(output_gate)
+    new_cell = forget_gate * cell + input_gate * candidate
+    if clip is not None:
+        new_cell = new_cell.clamp(-clip, clip)
+    given_out = output_gate * _tanh(new_cell)
+    activated = (gate.to(gates.dtype) for gate in (input_gate, candidate, forget_gate, output_gate))
+    return *activated, new_cell, given_out.to(gates.dtype)
+
+
+def cell_step_gradient(
+    d_output: torch.Tensor, d_cell: torch.Tensor, step: _Step, clip: float | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    The way back through [`cell_step`].
+
+    Args:
+        d_output: Gradient of what the cells give out, `(directions, sequences, cells)`.
+        d_cell: Gradient of the new cell from the steps behind.
+
+    Returns:
+        Gradients of the gates before activation, `(directions, sequences, 4 * cells)`, in the precision of `d_output`,
+        and of the previous cell.
+    """
+    gates = (step.input_gate, step.candidate, step.forget_gate, step.output_gate)
+    input_gate, candidate, forget_gate, output_gate = (gate.to(d_cell.dtype) for gate in gates)
+    squashed = _tanh(step.cell)
+    d_given = d_output.to(d_cell.dtype)
+    d_new = d_cell + d_given * output_gate * (1 - squashed * squashed)
+    if clip is not None:
+        d_new = torch.where(step.cell.abs() < clip, d_new, 0.0)
+    d_gates = (
+        d_new * candidate * input_gate * (1 - input_gate),
+        d_new * input_gate * (1 - candidate * candidate),
+        d_new * step.previous_cell * forget_gate * (1 - forget_gate),
+        d_given * squashed * output_gate * (1 - output_gate),
+    )
+    return torch.cat([gradient.to(d_output.dtype) for gradient in d_gates], dim=-1), d_new * forget_gate
+
+
+def _tanh(x: torch.Tensor) -> torch.Tensor:
+    # Compiled for a CPU, a sigmoid is three times as fast as a tanh; run as it is, the tanh is faster.
+    return 2 * torch.sigmoid(2 * x) - 1 if torch.compiler.is_compiling() else torch.tanh(x)
+
+
+def _project(
+    hidden: torch.Tensor, projection: torch.Tensor | None, clip: float | None, dtype: torch.dtype
+) -> torch.Tensor:
+    """The layer's output, `(directions, sequences, size)`."""
+    if projection is None:
+        return hidden.to(dtype)
+    projected = torch.bmm(hidden, projection).to(dtype)
+    return projected if clip is None else projected.clamp_(-clip, clip)
+
+
+class _LSTM(torch.autograd.Function):
+    """[`lstm`] with its gradient: back through the steps of a chunk, then the chunk's weights at once."""
+
+    @staticmethod
+    def forward(ctx, inputs, hidden, cell, input, recurrent, bias, projection, clips, step_sizes, dtype, keeps):
+        trace: list[_Step] = []
+        inputs = inputs.to(dtype)
+        weights = LSTMWeights(input, recurrent, bias, projection).to(dtype)
+        outputs, last_hidden, last_cell = _run(inputs, hidden, cell, weights, clips, step_sizes, keeps, trace)
+        ctx.save_for_backward(inputs, outputs, *weights, *itertools.chain.from_iterable(trace))
+        ctx.clips, ctx.step_sizes, ctx.keeps = clips, step_sizes, keeps
+        return outputs, last_hidden, last_cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_outputs, d_last_hidden, d_last_cell):
+        inputs, outputs, *saved = ctx.saved_tensors
+        weights, saved = LSTMWeights(*saved[:4]), saved[4:]
+        size = len(_Step._fields)
+        trace = [_Step(*saved[first : first + size]) for first in range(0, len(saved), size)]
+
+        totals = LSTMWeights(*(None if weight is None else torch.zeros_like(weight) for weight in weights))
+        totals = totals.to(outputs.dtype)
+        way_back = _WayBack(weights, ctx.clips, list(ctx.keeps), d_last_hidden, d_last_cell)
+        d_inputs = []
+        stop = inputs.shape[1]
+        for sizes in reversed(list(_chunks(ctx.step_sizes, weights.input))):
+            start = stop - sum(sizes)
+            steps, trace = trace[-len(sizes) :], trace[: -len(sizes)]
+            d_gates, d_projected = way_back.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
+            _add_weight_gradients(totals, inputs[:, start:stop], steps, d_gates, d_projected)
+            d_inputs.append(torch.bmm(d_gates, weights.input.mT))
+            stop = start
+        return torch.cat(d_inputs[::-1], dim=1), way_back.d_hidden, way_back.d_cell, *totals, None, None, None, None
+
+
+class _WayBack:
+    """
+    Goes back through the time steps.
+
+    Attributes:
+        d_hidden (`torch.Tensor` of shape `(directions, sequences, size)`): Gradient of the state before the step that
+            was passed last, for the sequences that had not ended there.
+        d_cell (`torch.Tensor` of shape `(directions, sequences, cells)`)
+    """
+
+    def __init__(
+        self,
+        weights: LSTMWeights,
+        clips: LSTMClips,
+        keeps: list[torch.Tensor | None],
+        d_last_hidden: torch.Tensor,
+        d_last_cell: torch.Tensor,
+    ):
+        self.weights, self.clips, self.keeps = weights, clips, keeps
+        self.d_last_hidden, self.d_last_cell = d_last_hidden, d_last_cell
+        self.d_hidden, self.d_cell = d_last_hidden[:, :0], d_last_cell[:, :0]
+
+    def through(
+        self, steps: list[_Step], outputs: torch.Tensor, d_outputs: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Args:
+            steps: Consecutive time steps, the first one first.
+            outputs: `(directions, words, size)`, of these steps.
+            d_outputs: Their gradients.
+
+        Returns:
+            In the precision of the products, the gradients of the gates before activation,
+            `(directions, words, 4 * cells)`, and of the outputs before clipping, `(directions, words, size)`.
+        """
+        weight = self.weights.input
+        d_gates = weight.new_empty(*outputs.shape[:2], weight.shape[2])
+        d_projected = weight.new_empty(outputs.shape)
+        stop = outputs.shape[1]
+        for step in reversed(steps):
+            start = stop - step.cell.shape[1]
+            self._meet_endings(step.cell.shape[1])
+            d_output = self.d_hidden + d_outputs[:, start:stop]
+            if self.weights.projection is not None and self.clips.projection is not None:
+                d_output.masked_fill_(outputs[:, start:stop].abs() >= self.clips.projection, 0)
+            d_output = d_output.to(weight.dtype)
+            d_projected[:, start:stop] = d_output
+            if self.weights.projection is not None:
+                d_output = torch.bmm(d_output, self.weights.projection.mT)
+            d_step, self.d_cell = cell_step_gradient(d_output, self.d_cell, step, self.clips.cell)
+            d_gates[:, start:stop] = d_step
+            d_hidden = torch.bmm(d_step, self.weights.recurrent.mT)
+            self.d_hidden = d_hidden.to(self.d_last_hidden.dtype)
+            if (keep := self.keeps.pop()) is not None:
+                self.d_hidden, self.d_cell = self.d_hidden * keep, self.d_cell * keep
+            stop = start
+        return d_gates, d_projected
+
+    def _meet_endings(self, size: int):
+        """Takes in the sequences whose last step this is."""
+        ending = slice(self.d_hidden.shape[1], size)
+        if ending.start < size:
+            self.d_hidden = torch.cat([self.d_hidden, self.d_last_hidden[:, ending]], dim=1)
+            self.d_cell = torch.cat([self.d_cell, self.d_last_cell[:, ending]], dim=1)
+
+
+def _add_weight_gradients(
+    totals: LSTMWeights, inputs: torch.Tensor, steps: list[_Step], d_gates: torch.Tensor, d_projected: torch.Tensor
+):
+    """Adds what consecutive time steps give for the weights; all arguments are of these steps."""
+    previous = torch.cat([step.previous_hidden.to(inputs.dtype) for step in steps], dim=1)
+    totals.input.add_(torch.bmm(inputs.mT, d_gates))
+    totals.recurrent.add_(torch.bmm(previous.mT, d_gates))
+    ones = d_gates.new_ones(len(d_gates), 1, d_gates.shape[1])
+    totals.bias.add_(torch.bmm(ones, d_gates))  # as a product: a sum over bf16 is slow
+    if totals.projection is not None:
+        given_out = [(step.output_gate * torch.tanh(step.cell)).to(inputs.dtype) for step in steps]
+        unprojected = torch.cat(given_out, dim=1)
+        totals.projection.add_(torch.bmm(unprojected.mT, d_projected))
+
+
+__all__ = ["LSTMClips", "LSTMWeights", "lstm"]

@@ -1,0 +1,1 @@
+"""Pretraining a biLM: text, streams, loop, evaluation."""

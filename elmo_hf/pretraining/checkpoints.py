@@ -1,0 +1,89 @@
+"""
+Checkpoints that are there as a whole or not at all.
+
+A checkpoint is a folder `step-00001000`, written under another name and renamed when it is complete. Its manifest holds
+the size of every file, so that one that was torn later (a full disk, a copy that was cut short) is passed over.
+"""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "checkpoint.json"
+NAME = re.compile(r"step-(\d+)")
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be written or read, in one line for the user."""
+
+
+def checkpoint_name(step: int) -> str:
+    """The folder's name."""
+    return f"step-{step:08d}"
+
+
+def partial_folder(folder: Path, step: int) -> Path:
+    """Where a checkpoint is written before it is complete."""
+    return folder / f".{checkpoint_name(step)}.partial"
+
+
+def complete(partial: Path, information: dict[str, Any]) -> Path:
+    """Adds the manifest, and gives the checkpoint its name."""
+    files = {str(path.relative_to(partial)): path.stat().st_size for path in partial.rglob("*") if path.is_file()}
+    with open(partial / MANIFEST, "w", encoding="utf-8") as file:
+        json.dump(information | {"files": files}, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    final = partial.parent / partial.name.removeprefix(".").removesuffix(".partial")
+    if final.exists():  # the same step again, after a resume
+        shutil.rmtree(final)
+    partial.replace(final)
+    return final
+
+
+def is_complete(checkpoint: Path) -> bool:
+    """Whether all files of a checkpoint are there, in the sizes that its manifest states."""
+    try:
+        files = json.loads((checkpoint / MANIFEST).read_text("utf-8"))["files"]
+        return all((checkpoint / name).stat().st_size == size for name, size in files.items())
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints, the newest first, torn ones included."""
+    found = [path for path in folder.glob("step-*") if NAME.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")), reverse=True)
+
+
+def newest_complete(folder: Path) -> Path | None:
+    """The checkpoint to go on from."""
+    return next((checkpoint for checkpoint in checkpoints(folder) if is_complete(checkpoint)), None)
+
+
+def read_manifest(checkpoint: Path) -> dict[str, Any]:
+    """What was given to [`complete`]."""
+    return json.loads((checkpoint / MANIFEST).read_text("utf-8"))
+
+
+def rotate(folder: Path, keep: int):
+    """Removes what was left half-written, and all complete checkpoints but the newest `keep`. Torn ones go too."""
+    good = [checkpoint for checkpoint in checkpoints(folder) if is_complete(checkpoint)]
+    for old in [*folder.glob(".step-*.partial"), *(path for path in checkpoints(folder) if path not in good[:keep])]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+__all__ = [
+    "CheckpointError",
+    "checkpoint_name",
+    "checkpoints",
+    "complete",
+    "is_complete",
+    "newest_complete",
+    "partial_folder",
+    "read_manifest",
+    "rotate",
+]

@@ -1,0 +1,89 @@
+"""Perplexity: the full softmax, each direction by itself."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from ..modeling_elmo import ElmoForPreTraining, ElmoStates
+from .streams import Reader, SentenceEncoder, Streams
+from .text import Corpus
+
+STREAMS, WINDOW = 64, 32  # of an evaluation; they change nothing but the time it takes
+
+
+class Perplexity(NamedTuple):
+    """
+    Perplexity of both directions.
+
+    Args:
+        forward, backward: The exponential of the mean loss; `nan` for a direction that the model does not have.
+        targets: Predicted words per direction, closing boundaries included.
+    """
+
+    forward: float
+    backward: float
+    targets: int
+
+    @property
+    def mean(self) -> float:
+        """Of both directions' losses, as the original's authors state it."""
+        return math.sqrt(self.forward * self.backward)
+
+
+def protocol(carry_state: bool) -> str:
+    """How perplexity is measured, in words; to be printed with every number."""
+    state = "carried along each document" if carry_state else "zero at each sentence"
+    return f"<UNK> and </S> counted, <S> not; full softmax; state {state}"
+
+
+@torch.no_grad()
+def perplexity(
+    model: ElmoForPreTraining,
+    encode: SentenceEncoder,
+    corpus: Corpus,
+    *,
+    carry_state: bool = False,
+    max_targets: int | None = None,
+    report: Callable[[int], object] | None = None,
+) -> Perplexity:
+    """
+    Perplexity on a text: `<UNK>` and `</S>` are counted, `<S>` is not.
+
+    Args:
+        model: In fp32 and evaluation mode for the time of the call.
+        encode: Makes steps of sentences.
+        corpus: The text.
+        carry_state: Whether the state goes on from sentence to sentence along each document, in both directions (the
+            backward one reads the words of a sentence from its end). By default every sentence starts from zeros.
+        max_targets: Stop after about so many words.
+        report: Is called with the number of words after each batch.
+    """
+    streams = Streams(
+        Reader(corpus, epochs=1, seed=0),
+        encode,
+        streams=STREAMS,
+        window=WINDOW,
+        reset_probability=0.0 if carry_state else 1.0,
+        reset_documents=True,
+        allow_fewer=True,
+    )
+    was_training = model.training
+    model.eval()
+    sums, targets, state = [0.0, 0.0], 0, None
+    try:
+        while (max_targets is None or targets < max_targets) and (window := streams.take()) is not None:
+            output = model(**window.model_inputs(model.device), initial_state=state, num_items_in_batch=1)
+            for direction, loss in enumerate((output.forward_loss, output.backward_loss)):
+                sums[direction] += math.nan if loss is None else loss.item()
+            state = ElmoStates(*output.states)
+            targets += window.targets
+            if report is not None:
+                report(window.targets)
+    finally:
+        model.train(was_training)
+    return Perplexity(*(math.exp(total / targets) for total in sums), targets)
+
+
+__all__ = ["Perplexity", "perplexity", "protocol"]

@@ -1,0 +1,55 @@
+"""What a run has recorded: a JSON object a line, and Accelerate's trackers beside it."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+
+
+class History:
+    """
+    Records of a run, appended to a file.
+
+    Args:
+        path: The file; made with the first record.
+        accelerator: Its trackers get the numbers too.
+    """
+
+    def __init__(self, path: Path, accelerator: Accelerator):
+        self.path, self.accelerator = path, accelerator
+
+    def add(self, step: int, values: dict[str, Any]):
+        """Appends a record. Called by the main process."""
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step} | values) + "\n")
+        self.accelerator.log(values, step=step)
+
+    def forget_after(self, step: int):
+        """Drops the records of steps that will be made again."""
+        if not self.accelerator.is_main_process or not self.path.exists():
+            return
+        kept = [line for line, record in _records(self.path) if record["step"] <= step]
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text("".join(kept), encoding="utf-8")
+        os.replace(temporary, self.path)
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """All records of a run."""
+    return [record for _, record in _records(path)]
+
+
+def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Lines and what they say; the last one may have been torn by a kill."""
+    records = []
+    for line in path.read_text("utf-8").splitlines(keepends=True):
+        try:
+            records.append((line, json.loads(line)))
+        except ValueError:
+            continue
+    return records
+
+
+__all__ = ["History", "read_history"]

@@ -1,0 +1,133 @@
+"""What a pretraining run is made of, and two recipes."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+
+@dataclass
+class PretrainingSettings:
+    """
+    Settings of a run; the defaults are the modern recipe.
+
+    Args:
+        batch_size: Streams of text per process.
+        window: Words that each stream reads between two updates of the state's gradient.
+        accumulate: Windows per optimiser step.
+        steps: Optimiser steps; `None`: as many as the epochs take.
+        epochs: Times through the text; `None`: until the steps are done.
+        seed: Of weights, dropout, order of the text, resets.
+        reset_probability: How often the state is set back to zeros at the start of a sentence. The original never did;
+            a model that is used sentence by sentence should know that start.
+        optimizer, learning_rate, weight_decay: What they say. Weight decay leaves biases alone.
+        warmup_steps: Steps over which the learning rate rises from zero.
+        decay_share: Share of all steps, at the end, over which it falls to zero.
+        clip_norm: Bound of the gradient's norm.
+        loss_scale: Factor on the loss. Matters where the bound of the norm does; the original had 20.
+        mixed_precision: "no", "bf16", "fp16", or "auto": bf16 where it is known to pay.
+        compile: Whether to compile what is no matrix product.
+        log_every, evaluate_every, save_every: Steps between them.
+        evaluate_words: Held-out words of an evaluation during training, at most. The one at the end takes all.
+        keep_checkpoints: How many stay.
+    """
+
+    batch_size: int = 128
+    window: int = 20
+    accumulate: int = 1
+    steps: int | None = None
+    epochs: int | None = 1
+    seed: int = 0
+    reset_probability: float = 0.5
+    optimizer: Literal["adamw", "adagrad"] = "adamw"
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.01
+    warmup_steps: int = 500
+    decay_share: float = 0.25
+    clip_norm: float = 1.0
+    loss_scale: float = 1.0
+    mixed_precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
+    compile: bool = False
+    log_every: int = 20
+    evaluate_every: int = 1000
+    save_every: int = 500
+    evaluate_words: int = 50_000
+    keep_checkpoints: int = 2
+
+    def __post_init__(self):
+        for name in ("batch_size", "window", "accumulate", "log_every", "evaluate_every", "save_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be 1 or more, found {getattr(self, name)}.")
+        if self.keep_checkpoints < 1:
+            raise ValueError("`keep_checkpoints` must be 1 or more: the last one is what a run resumes from.")
+        if self.steps is None and self.epochs is None:
+            raise ValueError("Say when to stop: give `steps` or `epochs`.")
+        for name in ("reset_probability", "decay_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"`{name}` must be between 0 and 1, found {getattr(self, name)}.")
+        if not self.learning_rate > 0 or not self.clip_norm > 0:
+            raise ValueError("`learning_rate` and `clip_norm` must be greater than 0.")
+
+    @classmethod
+    def recipe(cls, name: str, **overrides: Any) -> "PretrainingSettings":
+        """The settings of a recipe, "modern" or "original"; `overrides` win."""
+        if name not in RECIPES:
+            raise ValueError(f"There is no recipe {name!r}: choose one of {', '.join(RECIPES)}.")
+        return cls(**(RECIPES[name] | overrides))
+
+    @classmethod
+    def load(cls, path: Path) -> "PretrainingSettings":
+        """Reads what [`~PretrainingSettings.save`] wrote."""
+        return cls(**json.loads(path.read_text("utf-8")))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return dataclasses.asdict(self)
+
+    def learning_rate_at(self, step: int, total_steps: int) -> float:
+        """
+        The learning rate of a step, counted from 0: a rise, a plateau, a fall to zero. Depends on nothing but its
+        arguments, so that a run can be prolonged as long as it has not begun to fall.
+        """
+        rise = min((step + 1) / self.warmup_steps, 1.0) if self.warmup_steps else 1.0
+        falling = self.decay_share * total_steps
+        fall = min(max(total_steps - step, 0) / falling, 1.0) if falling else 1.0
+        return self.learning_rate * min(rise, fall)
+
+    def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        """The optimiser over the model's parameters."""
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if self.optimizer == "adagrad":
+            return torch.optim.Adagrad(
+                parameters, lr=self.learning_rate, initial_accumulator_value=1.0, weight_decay=self.weight_decay
+            )
+        matrices = [parameter for parameter in parameters if parameter.ndim > 1]
+        others = [parameter for parameter in parameters if parameter.ndim <= 1]
+        groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
+        return torch.optim.AdamW(
+            groups, lr=self.learning_rate, betas=(0.9, 0.99), weight_decay=self.weight_decay, fused=True
+        )
+
+
+# The original's is that of bilm-tf: Adagrad, no schedule, state never set back.
+RECIPES: dict[str, dict[str, Any]] = {
+    "modern": {},
+    "original": {
+        "optimizer": "adagrad",
+        "learning_rate": 0.2,
+        "weight_decay": 0.0,
+        "warmup_steps": 0,
+        "decay_share": 0.0,
+        "clip_norm": 10.0,
+        "loss_scale": 20.0,
+        "reset_probability": 0.0,
+        "mixed_precision": "no",
+        "epochs": 10,
+    },
+}
+
+__all__ = ["RECIPES", "PretrainingSettings"]

@@ -1,0 +1,236 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+The language model's softmax layers: full, sampled and adaptive.
+
+Each gives the summed loss of many predictions. The rows go through in chunks, and what stays of a chunk are its
+gradients, not its logits: with 800,000 words the logits of a batch would be far larger than all else together.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .configuration_elmo import ElmoConfig
+from .precision_elmo import round_up
+
+# A chunk has as many rows as give logits of this size, but never so few that the products become slow.
+LOGIT_BYTES_PER_CHUNK = 8 * 2**20
+MIN_ROWS_PER_CHUNK = 128
+IGNORED = -100  # the label that counts for nothing, torch's own
+
+
+def chunked_loss(
+    formula: Callable[..., torch.Tensor], rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor], width: int
+) -> torch.Tensor:
+    """
+    `formula(*rows, *shared)` for a few rows at a time, summed. The gradients are computed on the way.
+
+    Args:
+        formula: Gives the summed loss of some rows.
+        rows: Tensors with one entry per prediction, `(predictions, ...)`.
+        shared: Tensors that every prediction needs.
+        width: Logits per prediction.
+    """
+    size = max(LOGIT_BYTES_PER_CHUNK // (4 * width), MIN_ROWS_PER_CHUNK)
+    if not torch.is_grad_enabled():
+        chunks = zip(*(tensor.split(size) for tensor in rows), strict=True)
+        return sum((formula(*chunk, *shared) for chunk in chunks), shared[0].new_zeros(()))
+    return _ChunkedLoss.apply(formula, size, len(rows), *rows, *shared)
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """[`chunked_loss`], keeping gradients."""
+
+    @staticmethod
+    def forward(ctx, formula, size, num_rows, *tensors):
+        rows, shared = tensors[:num_rows], tensors[num_rows:]
+        wanted = [place for place, tensor in enumerate(tensors) if tensor.requires_grad]
+        gradients = [torch.zeros_like(tensors[place]) for place in wanted]
+        loss = shared[0].new_zeros((), dtype=torch.promote_types(shared[0].dtype, torch.float32))
+        shared = [_leaf(tensor, tensor.requires_grad) for tensor in shared]  # once: autocast keeps a copy of each leaf
+        for start in range(0, len(rows[0]), size):
+            chunk = [_leaf(tensor[start : start + size], tensor.requires_grad) for tensor in rows]
+            leaves = [*chunk, *shared]
+            with torch.enable_grad():
+                chunk_loss = formula(*leaves)
+            loss += chunk_loss.detach()
+            parts = torch.autograd.grad(chunk_loss, [leaves[place] for place in wanted])
+            for place, total, part in zip(wanted, gradients, parts, strict=True):
+                if place < num_rows:
+                    total[start : start + size] = part
+                else:
+                    total += part
+        ctx.places, ctx.num_tensors = wanted, len(tensors)
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_loss):
+        gradients: list[torch.Tensor | None] = [None] * ctx.num_tensors
+        for place, gradient in zip(ctx.places, ctx.saved_tensors, strict=True):
+            gradients[place] = gradient * d_loss
+        return None, None, None, *gradients
+
+
+def _leaf(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    return tensor.detach().requires_grad_(requires_grad)
+
+
+def linear_cross_entropy(hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor):
+    """The summed loss of a full softmax over `hidden @ weight.T + bias`."""
+    return cross_entropy(F.linear(hidden, weight, bias), labels)
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Summed, in fp32 at least: what `torch.compile` can turn into one pass over the logits, and one back."""
+    return F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, reduction="sum")
+
+
+class ElmoSoftmax(nn.Module):
+    """
+    One linear layer over all words, shared by both directions.
+
+    In training, `config.softmax_type == "sampled"` takes the loss over the true word and some drawn ones alone; in
+    evaluation the loss is always the full one.
+    """
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        self.num_samples = config.softmax_samples if config.softmax_type == "sampled" else None
+        self.weight = nn.Parameter(torch.empty(config.vocab_size, config.output_size))
+        self.bias = nn.Parameter(torch.empty(config.vocab_size))
+
+    def forward(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            hidden: `(predictions, output_size)`
+            labels: `(predictions,)`, word ids.
+
+        Returns:
+            The sum of the predictions' losses.
+        """
+        if self.training and self.num_samples is not None:
+            return self.sampled_loss(
+                hidden, labels, *log_uniform_sample(self.num_samples, len(self.bias), labels.device)
+            )
+        return chunked_loss(linear_cross_entropy, (hidden, labels), (self.weight, self.bias), len(self.bias))
+
+    def sampled_loss(
+        self, hidden: torch.Tensor, labels: torch.Tensor, samples: torch.Tensor, tries: int
+    ) -> torch.Tensor:
+        """The loss over the true words and `samples`, which took `tries` draws ([`log_uniform_sample`])."""
+        weight, bias = F.embedding(samples, self.weight), self.bias[samples]
+        bias = bias - log_expected_count(samples, tries, len(self.bias))
+        true_weight, true_bias = F.embedding(labels, self.weight), self.bias[labels]
+        true_bias = true_bias - log_expected_count(labels, tries, len(self.bias))
+        rows = (hidden, labels, true_weight, true_bias)
+        return chunked_loss(_sampled_cross_entropy, rows, (weight, bias, samples), len(samples))
+
+    def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        """`(predictions, output_size)` → the words' log-probabilities, `(predictions, vocab_size)`."""
+        return F.linear(hidden, self.weight, self.bias).float().log_softmax(dim=-1)
+
+
+def _sampled_cross_entropy(hidden, labels, true_weight, true_bias, weight, bias, samples) -> torch.Tensor:
+    logits = F.linear(hidden, weight, bias).float()  # (predictions, samples)
+    logits = logits.masked_fill(labels.unsqueeze(1) == samples, -torch.inf)  # the true word, drawn by accident
+    true_logits = (hidden.float() * true_weight.float()).sum(dim=1) + true_bias
+    everything = torch.cat([true_logits.unsqueeze(1), logits], dim=1)
+    return cross_entropy(everything, torch.zeros_like(labels))
+
+
+def log_uniform_sample(number: int, vocab_size: int, device: torch.device | None = None) -> tuple[torch.Tensor, int]:
+    """
+    Draws word ids without replacement, frequent (low) ones more often: `P(k) = log((k + 2) / (k + 1)) / log(V + 1)`.
+
+    Returns:
+        The distinct ids, `(number,)`, in the order in which they first came, and how many draws that took.
+    """
+    if number >= vocab_size:
+        raise ValueError(f"Cannot draw {number} distinct words of {vocab_size}: take fewer, or the full softmax.")
+    draws = torch.empty(0, dtype=torch.long)
+    while True:
+        # float64: in float32 the ids of a large vocabulary would come in steps.
+        new = torch.rand(2 * number, dtype=torch.float64).mul_(math.log(vocab_size + 1)).exp_().long() - 1
+        draws = torch.cat([draws, new.clamp_(0, vocab_size - 1)])
+        first = torch.full((vocab_size,), len(draws)).scatter_reduce_(0, draws, torch.arange(len(draws)), "amin")
+        places, words = first.sort()
+        if places[number - 1] < len(draws):
+            return words[:number].to(device), int(places[number - 1]) + 1
+
+
+def log_expected_count(words: torch.Tensor, tries: int, vocab_size: int) -> torch.Tensor:
+    """Logarithm of how often each word is expected among the distinct ones of `tries` draws: `1 - (1 - P)^tries`."""
+    rank = words.double()
+    probability = torch.log1p(1 / (rank + 1)) / math.log(vocab_size + 1)
+    return (-torch.expm1(tries * torch.log1p(-probability))).log().float()
+
+
+class ElmoAdaptiveSoftmax(nn.Module):
+    """
+    The frequent words in one softmax with an entry for each group of rarer ones, which have smaller softmaxes of their
+    own (Grave et al. 2017, https://arxiv.org/abs/1609.04309). An exact distribution over all words at a fraction of the
+    cost and the size.
+    """
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        cutoffs = cast(list[int], config.softmax_cutoffs)
+        self.bounds = [*cutoffs, config.vocab_size]  # group g holds the words bounds[g] to bounds[g + 1]
+        self.head = nn.Linear(config.output_size, cutoffs[0] + len(cutoffs))
+        sizes = [
+            max(config.output_size // config.softmax_tail_ratio ** (group + 1), 1) for group in range(len(cutoffs))
+        ]
+        self.tails = nn.ModuleList(
+            nn.Sequential(nn.Linear(config.output_size, size, bias=False), nn.Linear(size, stop - start))
+            for size, start, stop in zip(sizes, self.bounds, self.bounds[1:], strict=False)
+        )
+
+    def forward(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """As [`ElmoSoftmax.forward`]."""
+        group = torch.bucketize(labels, torch.tensor(self.bounds[:-1], device=labels.device), right=True)
+        first = self.bounds[0]
+        head_labels = torch.where(group > 0, first + group - 1, labels)
+        loss = self._loss(hidden, head_labels, self.head)
+        for number, (down, up) in enumerate(self.tails, start=1):
+            members = (group == number).nonzero().squeeze(1)
+            filling = round_up(len(members), up.weight) - len(members)
+            rows = F.pad(hidden[members], (0, 0, 0, filling))
+            tail_labels = F.pad(labels[members] - self.bounds[number - 1], (0, filling), value=IGNORED)
+            loss = loss + self._loss(down(rows), tail_labels, up)
+        return loss
+
+    @staticmethod
+    def _loss(hidden: torch.Tensor, labels: torch.Tensor, layer: nn.Linear) -> torch.Tensor:
+        return chunked_loss(linear_cross_entropy, (hidden, labels), (layer.weight, layer.bias), layer.out_features)
+
+    def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        """As [`ElmoSoftmax.log_probs`]."""
+        head = self.head(hidden).float().log_softmax(dim=-1)
+        first = self.bounds[0]
+        parts = [head[:, :first]]
+        for number, tail in enumerate(self.tails):
+            parts.append(tail(hidden).float().log_softmax(dim=-1) + head[:, first + number, None])
+        return torch.cat(parts, dim=-1)
+
+
+def build_softmax(config: ElmoConfig) -> ElmoSoftmax | ElmoAdaptiveSoftmax:
+    """The softmax that `config.softmax_type` names."""
+    return ElmoAdaptiveSoftmax(config) if config.softmax_type == "adaptive" else ElmoSoftmax(config)
+
+
+__all__ = [
+    "ElmoAdaptiveSoftmax",
+    "ElmoSoftmax",
+    "build_softmax",
+    "chunked_loss",
+    "cross_entropy",
+    "linear_cross_entropy",
+    "log_expected_count",
+    "log_uniform_sample",
+]

@@ -1,0 +1,85 @@
+"""The LSTM's gradient by hand against autograd on the plain formula."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from elmo_hf import lstm_elmo
+from elmo_hf.lstm_elmo import LSTMClips, LSTMWeights, lstm
+
+SIZE, CELLS = 3, 5
+STEP_SIZES = [4, 4, 2, 1, 1]
+
+
+def plain_lstm(inputs, hidden, cell, weights, clips, step_sizes):
+    """The formula, step by step, for autograd."""
+    outputs, last_hidden, last_cell, start = [], [], [], 0
+    for size in step_sizes:
+        last_hidden.append(hidden[:, size:])
+        last_cell.append(cell[:, size:])
+        gates = inputs[:, start : start + size] @ weights.input + hidden[:, :size] @ weights.recurrent + weights.bias
+        i, j, f, o = gates.chunk(4, dim=-1)
+        cell = f.sigmoid() * cell[:, :size] + i.sigmoid() * j.tanh()
+        if clips.cell is not None:
+            cell = cell.clamp(-clips.cell, clips.cell)
+        hidden = o.sigmoid() * cell.tanh()
+        if weights.projection is not None:
+            hidden = hidden @ weights.projection
+            if clips.projection is not None:
+                hidden = hidden.clamp(-clips.projection, clips.projection)
+        outputs.append(hidden)
+        start += size
+    endings = [[*ends, last] for ends, last in ((last_hidden, hidden), (last_cell, cell))]
+    return torch.cat(outputs, dim=1), *(torch.cat(ends[::-1], dim=1) for ends in endings)
+
+
+def random_case(directions: int, projected: bool, dtype: torch.dtype):
+    """Leaf tensors: inputs, states and weights, large enough for the clips to bite."""
+    generator = torch.Generator().manual_seed(directions)
+    size = SIZE if projected else CELLS
+    shapes = [(sum(STEP_SIZES), size), (STEP_SIZES[0], size), (STEP_SIZES[0], CELLS)]
+    shapes += [(size, 4 * CELLS), (size, 4 * CELLS), (1, 4 * CELLS)]
+    shapes += [(CELLS, size)] if projected else []
+    tensors = [torch.randn(directions, *shape, generator=generator, dtype=dtype) for shape in shapes]
+    return [tensor.requires_grad_() for tensor in tensors] + ([] if projected else [None])
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize("clips", [LSTMClips(None, None), LSTMClips(0.5, 0.3)])
+@pytest.mark.parametrize("gate_bytes", [1, 2**24])
+def test_values_and_gradients_are_those_of_the_plain_formula(directions, projected, clips, gate_bytes, monkeypatch):
+    monkeypatch.setattr(lstm_elmo, "GATE_BYTES_PER_CHUNK", gate_bytes)
+    tensors = random_case(directions, projected, torch.float64)
+    leaves = [tensor for tensor in tensors if tensor is not None]
+    inputs, hidden, cell, *weights = tensors
+    weights = LSTMWeights(*weights)
+
+    expected = plain_lstm(inputs, hidden, cell, weights, clips, STEP_SIZES)
+    found = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64)
+    assert_close(found, expected)
+    weighting = [torch.randn_like(tensor) for tensor in expected]  # all three outputs count
+    assert_close(torch.autograd.grad(found, leaves, weighting), torch.autograd.grad(expected, leaves, weighting))
+    with torch.no_grad():
+        assert_close(lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64), expected)
+
+
+def test_half_precision_products_keep_states_and_gradients_in_fp32():
+    inputs, hidden, cell, *weights = random_case(2, True, torch.float32)
+    weights = LSTMWeights(*weights)
+    clips = LSTMClips(3.0, 3.0)
+    exact = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float32)
+    rounded = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float16)
+    assert all(tensor.dtype == torch.float32 for tensor in rounded)
+    assert_close(rounded, exact, atol=2e-2, rtol=0)
+    gradients = [torch.autograd.grad(outputs[0].sum(), weights) for outputs in (rounded, exact)]
+    assert_close(gradients[0], gradients[1], atol=0.1, rtol=0.05)
+    assert not torch.equal(gradients[0][0], gradients[1][0])
+
+
+def test_a_second_way_back_is_refused_since_the_steps_are_freed():
+    inputs, hidden, cell, *weights = random_case(1, True, torch.float64)
+    loss = lstm(inputs, hidden, cell, LSTMWeights(*weights), LSTMClips(3, 3), STEP_SIZES, torch.float64)[0].sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
