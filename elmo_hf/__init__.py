@@ -4,6 +4,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, AutoTok
 
 from ._version import __version__
 from .configuration_elmo import ElmoConfig
+from .default_model import default_model
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import (
     ElmoForPreTraining,
@@ -36,4 +37,5 @@ __all__ = [
     "ElmoStates",
     "ElmoTokenizer",
     "__version__",
+    "default_model",
 ]

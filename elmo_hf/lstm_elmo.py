@@ -37,7 +37,12 @@ class LSTMWeights(NamedTuple):
 
     def to(self, dtype: torch.dtype) -> "LSTMWeights":
         """The same weights in another precision."""
-        return LSTMWeights(*(None if weight is None else weight.to(dtype) for weight in self))
+        projection = None if self.projection is None else self.projection.to(dtype)
+        return LSTMWeights(self.input.to(dtype), self.recurrent.to(dtype), self.bias.to(dtype), projection)
+
+    def zeros(self, dtype: torch.dtype) -> "LSTMWeights":
+        """Zeros of the same shapes."""
+        return LSTMWeights(*(None if weight is None else torch.zeros_like(weight, dtype=dtype) for weight in self))  # ty: ignore[invalid-argument-type]
 
 
 class LSTMClips(NamedTuple):
@@ -232,8 +237,7 @@ class _LSTM(torch.autograd.Function):
         size = len(_Step._fields)
         trace = [_Step(*saved[first : first + size]) for first in range(0, len(saved), size)]
 
-        totals = LSTMWeights(*(None if weight is None else torch.zeros_like(weight) for weight in weights))
-        totals = totals.to(outputs.dtype)
+        totals = weights.zeros(outputs.dtype)
         way_back = _WayBack(weights, ctx.clips, list(ctx.keeps), d_last_hidden, d_last_cell)
         d_inputs = []
         stop = inputs.shape[1]

@@ -197,7 +197,8 @@ class ElmoAdaptiveSoftmax(nn.Module):
         first = self.bounds[0]
         head_labels = torch.where(group > 0, first + group - 1, labels)
         loss = self._loss(hidden, head_labels, self.head)
-        for number, (down, up) in enumerate(self.tails, start=1):
+        for number, tail in enumerate(self.tails, start=1):
+            down, up = cast(tuple[nn.Linear, nn.Linear], tuple(cast(nn.Sequential, tail)))
             members = (group == number).nonzero().squeeze(1)
             filling = round_up(len(members), up.weight) - len(members)
             rows = F.pad(hidden[members], (0, 0, 0, filling))

@@ -113,7 +113,7 @@ class ElmoCharacterEncoder(nn.Module):
             `(words, char_feature_size)`
         """
         words = len(char_ids)
-        char_ids = F.pad(char_ids, (0, 0, 0, round_up(words, self.convolutions[0].weight) - words))
+        char_ids = F.pad(char_ids, (0, 0, 0, round_up(words, self.char_embeddings.weight) - words))
         char_ids = self._trim(char_ids)
         features = torch.cat([self._convolve(chunk) for chunk in char_ids.split(WORDS_PER_CHUNK)])
         features = self.activation(features)

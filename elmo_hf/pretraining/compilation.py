@@ -1,6 +1,6 @@
 """`torch.compile` for what is no matrix product in a training step."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import torch
@@ -17,7 +17,7 @@ KERNELS = (
 
 
 @contextmanager
-def compiled_kernels(wanted: bool = True) -> Iterator[None]:
+def compiled_kernels(wanted: bool = True) -> Generator[None]:
     """
     Within, the element-by-element parts of LSTM and softmax are compiled when they first run: one pass over memory
     instead of many. Needs a C++ compiler on a CPU.

@@ -5,7 +5,7 @@ import math
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,15 +84,17 @@ class Pretrainer:
         tracker: str | None = None,
     ):
         self.settings, self.folder, self.heldout = settings, folder, heldout
-        self.total_steps = settings.steps or total_steps
-        if self.total_steps is None:
+        if (steps := settings.steps or total_steps) is None:
             raise ValueError("`total_steps` must be given where the settings do not state `steps`.")
+        self.total_steps = steps
         self.accelerator = Accelerator(
             cpu=not torch.cuda.is_available(),
             mixed_precision=settings.mixed_precision,
             log_with=tracker,
             project_dir=folder,
         )
+        if tracker is not None:
+            self.accelerator.init_trackers("tracker", config=_plain(settings.as_dict()))
         self.show_progress = show_progress and self.accelerator.is_main_process
         set_seed(settings.seed, device_specific=True)
         self.encode = SentenceEncoder(tokenizer, pretokenized)
@@ -156,6 +158,7 @@ class Pretrainer:
                 if self._stop_everywhere():
                     break
         self.save()
+        self.accelerator.end_training()
         return self.progress
 
     def step(self) -> StepResult | None:
@@ -315,7 +318,7 @@ class Pretrainer:
     # ---- signals
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _signals(self) -> Generator[None]:
         """Within, SIGTERM and Ctrl-C let the step end, and then the loop. A second one is not waited for."""
 
         def remember(number, _):
@@ -338,6 +341,11 @@ class Pretrainer:
     def was_interrupted(self) -> bool:
         """Whether a signal ended the loop."""
         return self._stop_signal != 0
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """What a tracker can store: no `None`."""
+    return {name: value if isinstance(value, (int, float, str, bool)) else str(value) for name, value in values.items()}
 
 
 __all__ = ["DivergenceError", "Pretrainer", "Progress", "StepResult"]

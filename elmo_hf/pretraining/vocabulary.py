@@ -39,12 +39,21 @@ def count_words(sentences: Iterable[str], tokenizer: ElmoTokenizer, *, pretokeni
         tokenizer: Cuts sentences into words.
         pretokenized: Whether words are what blanks separate, rather than what the tokenizer makes of a sentence.
     """
-    split = split_words if pretokenized else _raw_splitter(tokenizer)
     with segmenter_errors():
-        return Counter(chain.from_iterable(map(split, sentences)))
+        return Counter(chain.from_iterable(map(_splitter(tokenizer, pretokenized), sentences)))
 
 
-def _raw_splitter(tokenizer: ElmoTokenizer) -> Callable[[str], Iterable[str]]:
+def count_steps(corpus: Corpus, tokenizer: ElmoTokenizer, *, pretokenized: bool, progress: bool = True) -> int:
+    """How many predictions a language model makes in each direction: all words, and one boundary a sentence."""
+    split = _splitter(tokenizer, pretokenized)
+    sentences = _with_progress(corpus) if progress else corpus.sentences()
+    with segmenter_errors():
+        return sum(len(split(sentence)) + 1 for sentence in sentences)
+
+
+def _splitter(tokenizer: ElmoTokenizer, pretokenized: bool) -> Callable[[str], list[str]]:
+    if pretokenized:
+        return split_words
     # Not `tokenize()`, which with a segmenter makes the pre-tokenizer anew for every sentence: a hundred times slower.
     cut = tokenizer._raw_pre_tokenizer().pre_tokenize_str
     return lambda sentence: [word for word, _ in cut(without_surrogates(sentence))]
@@ -96,4 +105,4 @@ def _with_progress(corpus: Corpus) -> Iterator[str]:
             yield sentence
 
 
-__all__ = ["Vocabulary", "build_vocabulary", "count_words"]
+__all__ = ["Vocabulary", "build_vocabulary", "count_steps", "count_words"]

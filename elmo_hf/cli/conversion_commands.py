@@ -1,23 +1,15 @@
-"""`elmo-hf`: parses, calls, prints. A user's mistake is one line and exit code 2."""
+"""`elmo-hf convert …`"""
 
 import os
-import sys
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import typer
 from transformers.utils import logging
 
-from . import conversion  # ty: ignore[import-not-found]  (a folder beside this one, mapped when installed)
-from ._version import __version__
+from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
 
-SETTINGS = {"help_option_names": ["-h", "--help"]}
-# Typer brings its own copy of click; the first base of `BadParameter` is its `UsageError`.
-UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 convert = typer.Typer()
-app.add_typer(convert, name="convert")
 
 Out = Annotated[Path, typer.Option("--out", help="The folder to write; new or empty.", show_default=False)]
 Vocab = Annotated[
@@ -35,33 +27,12 @@ Check = Annotated[
 ]
 
 
-def _print_version(wanted: bool):
-    if wanted:
-        typer.echo(f"elmo-hf {__version__}")
-        raise typer.Exit
-
-
-def _help_when_alone(context: typer.Context):
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.callback(invoke_without_command=True)
-def elmo_hf(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
-    ] = False,
-):
-    """ELMo, deep contextualised word representations, as a Hugging Face model."""
-    _help_when_alone(context)
-
-
 @convert.callback(invoke_without_command=True)
 def convert_group(context: typer.Context):
     """Old ELMo checkpoints to folders that AutoModel.from_pretrained loads, and back."""
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
-    _help_when_alone(context)
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @convert.command("bilm-hdf5")
@@ -143,20 +114,4 @@ def _report(folder: Path, sentences: list[str]):
         typer.echo(word.ljust(20) + "".join(f"{norm:12.6f}" for norm in norms))
 
 
-def main():
-    """The command's entry point."""
-    logging.disable_progress_bar()  # of transformers, for loading and saving
-    try:
-        sys.exit(app(standalone_mode=False) or 0)
-    except UsageError as error:
-        message = f"{error.format_message()} (elmo-hf --help says more)"
-    except typer.Abort:
-        message = "stopped"
-    except (conversion.ConversionError, OSError, ImportError) as error:
-        message = str(error)
-    print("elmo-hf: " + " ".join(message.split()), file=sys.stderr)
-    sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()
+__all__ = ["convert"]

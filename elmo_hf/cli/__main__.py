@@ -1,0 +1,5 @@
+"""`python -m elmo_hf.cli`, for launchers that want a module."""
+
+from . import main
+
+main()

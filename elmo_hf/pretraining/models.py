@@ -1,0 +1,143 @@
+"""The model that a run starts with: fresh, or an existing one whose vocabulary is kept or extended."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+
+from ..configuration_elmo import ElmoConfig
+from ..modeling_elmo import ElmoForPreTraining
+from ..softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
+from ..tokenization_elmo import ElmoTokenizer
+from ..vocabulary_elmo import read_vocabulary
+
+
+class ModelError(ValueError):
+    """A model that cannot be used as asked, in one line for the user."""
+
+
+# The released English models, and the one that comes with this package.
+SIZES: dict[str, dict[str, Any]] = {
+    "compact": {
+        "char_filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 128], [6, 128]],
+        "num_highway_layers": 1,
+        "cell_size": 768,
+        "projection_size": 256,
+    },
+    "small": {"num_highway_layers": 1, "cell_size": 1024, "projection_size": 128},
+    "medium": {"num_highway_layers": 1, "cell_size": 2048, "projection_size": 256},
+    "original": {},
+}
+# With fewer words a full softmax is as fast as any.
+FEW_WORDS = 10_000
+
+
+def build_config(size: str, vocab_size: int, recipe: str = "modern", **fields: Any) -> ElmoConfig:
+    """
+    A configuration for pretraining.
+
+    Args:
+        size: A key of `SIZES`.
+        vocab_size: Words, boundaries and `<UNK>` included.
+        recipe: "original" has the sampled softmax of 8192 words, "modern" the adaptive one; both the full one where
+            words are few.
+        fields: Win over what size and recipe say.
+    """
+    if size not in SIZES:
+        raise ValueError(f"There is no size {size!r}: choose one of {', '.join(SIZES)}.")
+    softmax: dict[str, Any] = {"softmax_type": "full"}
+    if recipe == "original" and vocab_size > 2 * 8192:
+        softmax = {"softmax_type": "sampled"}
+    elif recipe == "modern" and vocab_size > FEW_WORDS:
+        softmax = {"softmax_type": "adaptive", "softmax_tail_ratio": 2}
+        softmax["softmax_cutoffs"] = [cutoff for cutoff in (3000, 12_000, 30_000) if 2 * cutoff <= vocab_size]
+    chosen: dict[str, Any] = SIZES[size] | {"vocab_size": vocab_size} | softmax | fields
+    return ElmoConfig(**chosen)
+
+
+def starting_point(
+    from_model: str | None,
+    vocab: str | os.PathLike | None,
+    *,
+    extend_vocabulary: bool = False,
+    size: str = "compact",
+    recipe: str = "modern",
+    fields: dict[str, Any] | None = None,
+    tokenizer_options: dict[str, Any] | None = None,
+) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
+    """
+    Model and tokenizer to train.
+
+    Args:
+        from_model: A model to go on from; without one, fresh weights.
+        vocab: A vocabulary file. Needed for a fresh model, or to extend an existing one's.
+        extend_vocabulary: Whether to add the words of `vocab` that the existing model lacks.
+        size, recipe, fields: Of a fresh model, as in [`build_config`].
+        tokenizer_options: Of a fresh tokenizer.
+    """
+    if from_model is not None:
+        if fields:
+            raise ValueError(f"With a model to go on from, {', '.join(fields)} cannot be set: its config says.")
+        if (vocab is not None) != extend_vocabulary:
+            raise ValueError("A vocabulary for an existing model extends it: give both --vocab and --extend-vocab.")
+        model, tokenizer = load_language_model(from_model)
+        return (model, tokenizer) if vocab is None else extended(model, tokenizer, read_vocabulary(vocab))
+    if vocab is None:
+        raise ValueError("A fresh model needs its words: give --vocab (`elmo-hf vocab` makes one).")
+    tokenizer = ElmoTokenizer(vocab=read_vocabulary(vocab), **(tokenizer_options or {}))
+    return ElmoForPreTraining(build_config(size, tokenizer.vocab_size, recipe, **(fields or {}))), tokenizer
+
+
+def load_language_model(name: str) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
+    """A model with its softmax, and its tokenizer."""
+    model, loading = cast(Any, ElmoForPreTraining.from_pretrained(name, output_loading_info=True))
+    if any(key.startswith("softmax.") for key in loading["missing_keys"]):
+        raise ModelError(f"{name} has no softmax, so it cannot predict words: it was saved without, or converted.")
+    return model, ElmoTokenizer.from_pretrained(name)
+
+
+def extended(
+    model: ElmoForPreTraining, tokenizer: ElmoTokenizer, words: Sequence[str]
+) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
+    """
+    The model and tokenizer with more words. Known words keep their ids and weights; new ones start as the original's
+    initialisation has it, with a bias as rare words have.
+
+    Args:
+        words: Known ones among them are left out.
+    """
+    known = tokenizer.get_vocab()
+    new = list(dict.fromkeys(word for word in words if word not in known))
+    if not new:
+        return model, tokenizer
+    old_words = sorted(
+        (word for word, number in known.items() if number < model.config.vocab_size), key=known.__getitem__
+    )
+    options: dict[str, Any] = {
+        "splitting": tokenizer.splitting,
+        "segmenter": tokenizer._given_segmenter,
+        "max_characters_per_token": tokenizer.max_characters_per_token,
+    }
+    wider = type(tokenizer)(vocab=[*old_words, *new], **(options | tokenizer.special_tokens_map))
+    fields = model.config.to_dict() | {"vocab_size": len(old_words) + len(new), "pad_token_id": None}
+    larger = ElmoForPreTraining(type(model.config).from_dict(fields))
+    state = larger.state_dict()
+    for name, old in model.state_dict().items():
+        if state[name].shape == old.shape:
+            state[name].copy_(old)
+        else:  # grows at its end
+            state[name][: len(old)].copy_(old)
+    _lower_bias(larger.softmax, len(new))
+    return larger.train(model.training), wider
+
+
+@torch.no_grad()
+def _lower_bias(softmax: ElmoSoftmax | ElmoAdaptiveSoftmax, number: int):
+    """Gives the last `number` words the bias of the rarest word before them."""
+    layer: Any = softmax.tails[-1][1] if isinstance(softmax, ElmoAdaptiveSoftmax) else softmax
+    if number < len(layer.bias):
+        layer.bias[-number:] = layer.bias[:-number].min()
+
+
+__all__ = ["SIZES", "ModelError", "build_config", "extended", "load_language_model", "starting_point"]
