@@ -15,7 +15,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: $(INSTALLED)  ## Train a small ELMo for about a minute and look at its vectors, offline
+demo: $(INSTALLED)  ## One word in several senses, seen by the English model that comes with the package; offline
 	$(BIN)/python -m elmo_hf.demo
 
 test: $(INSTALLED)  ## Run the tests
@@ -33,9 +33,10 @@ format: $(INSTALLED)  ## Bring the code into form
 golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from the package index
 	$(BIN)/python -m tests.fetch_golden
 
-bench: $(INSTALLED)  ## Measure tokenizer and inference, beside the original PyTorch implementation
+bench: $(INSTALLED)  ## Measure tokenizer, inference (beside the original PyTorch implementation) and training steps
 	$(BIN)/python -m benchmarks.tokenizer
 	$(BIN)/python -m benchmarks.inference
+	$(BIN)/python -m benchmarks.pretraining
 
 clean:  ## Remove what the targets made
 	rm -rf .venv .venv-* .golden .demo build *.egg-info

@@ -134,7 +134,7 @@ class ElmoConfig(PreTrainedConfig):
         if self.token_projection is None:
             self.token_projection = self.feature_size != self.output_size
         if self.softmax_type == "adaptive" and self.softmax_cutoffs is None:
-            self.softmax_cutoffs = sorted({max(self.vocab_size // share, 1) for share in (20, 4)})
+            self.softmax_cutoffs = self.default_softmax_cutoffs
         super().__post_init__(**kwargs)
 
     @property
@@ -161,6 +161,11 @@ class ElmoConfig(PreTrainedConfig):
     def hidden_size(self) -> int:
         """Size of the vectors that the model gives: the directions' outputs side by side."""
         return self.num_directions * self.output_size
+
+    @property
+    def default_softmax_cutoffs(self) -> list[int]:
+        """Where the groups of an adaptive softmax begin unless `softmax_cutoffs` says."""
+        return sorted({max(self.vocab_size // share, 1) for share in (20, 4)})
 
     @property
     def char_feature_size(self) -> int:

@@ -479,7 +479,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
 
     def _encode_rows(self, rows: list[tuple], mask: torch.Tensor) -> torch.Tensor:
         """Each direction's own rows → token vectors, `(directions, words in all rows, output_size)`."""
-        ids = [None if kind[0] is None else torch.stack(kind) for kind in zip(*rows, strict=True)]
+        ids = [None if any(part is None for part in kind) else torch.stack(kind) for kind in zip(*rows, strict=True)]
         return self.elmo._encode_tokens(*ids, mask.expand(len(rows), *mask.shape)).unflatten(0, (len(rows), -1))
 
     @staticmethod
@@ -508,7 +508,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         chosen = (labels != -100).nonzero().squeeze(1)
         labels = labels[chosen]
         _check_range(name, labels, self.config.vocab_size)
-        return self.softmax(top[chosen], labels) / (max(len(labels), 1) if num_items is None else num_items)
+        return self.softmax(top[chosen], labels.long()) / (max(len(labels), 1) if num_items is None else num_items)
 
 
 def _check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]):

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .precision_elmo import round_up
+from .precision_elmo import product_dtype, round_up
 
 # A chunk has as many rows as give logits of this size, but never so few that the products become slow.
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
@@ -36,7 +36,7 @@ def chunked_loss(
         width: Logits per prediction.
     """
     size = max(LOGIT_BYTES_PER_CHUNK // (4 * width), MIN_ROWS_PER_CHUNK)
-    if not torch.is_grad_enabled():
+    if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*rows, *shared))):
         chunks = zip(*(tensor.split(size) for tensor in rows), strict=True)
         return sum((formula(*chunk, *shared) for chunk in chunks), shared[0].new_zeros(()))
     return _ChunkedLoss.apply(formula, size, len(rows), *rows, *shared)
@@ -83,12 +83,24 @@ def _leaf(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
 
 def linear_cross_entropy(hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor):
     """The summed loss of a full softmax over `hidden @ weight.T + bias`."""
-    return cross_entropy(F.linear(hidden, weight, bias), labels)
+    return cross_entropy(_linear(hidden, weight, bias), labels)
+
+
+def _linear(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """In the precision that [`product_dtype`] chooses; autocast itself converts a weight once for all chunks."""
+    if not torch.is_autocast_enabled(weight.device.type):
+        dtype = product_dtype(weight)
+        hidden, weight, bias = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+    return F.linear(hidden, weight, bias)
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Summed, in fp32 at least: what `torch.compile` can turn into one pass over the logits, and one back."""
-    return F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, reduction="sum")
+    return F.cross_entropy(_at_least_fp32(logits), labels, reduction="sum")
+
+
+def _at_least_fp32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 class ElmoSoftmax(nn.Module):
@@ -133,13 +145,13 @@ class ElmoSoftmax(nn.Module):
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(predictions, output_size)` → the words' log-probabilities, `(predictions, vocab_size)`."""
-        return F.linear(hidden, self.weight, self.bias).float().log_softmax(dim=-1)
+        return _at_least_fp32(_linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
 
 
 def _sampled_cross_entropy(hidden, labels, true_weight, true_bias, weight, bias, samples) -> torch.Tensor:
-    logits = F.linear(hidden, weight, bias).float()  # (predictions, samples)
+    logits = _at_least_fp32(_linear(hidden, weight, bias))  # (predictions, samples)
     logits = logits.masked_fill(labels.unsqueeze(1) == samples, -torch.inf)  # the true word, drawn by accident
-    true_logits = (hidden.float() * true_weight.float()).sum(dim=1) + true_bias
+    true_logits = (_at_least_fp32(hidden) * _at_least_fp32(true_weight)).sum(dim=1) + true_bias
     everything = torch.cat([true_logits.unsqueeze(1), logits], dim=1)
     return cross_entropy(everything, torch.zeros_like(labels))
 
@@ -180,7 +192,7 @@ class ElmoAdaptiveSoftmax(nn.Module):
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
-        cutoffs = cast(list[int], config.softmax_cutoffs)
+        cutoffs = config.softmax_cutoffs or config.default_softmax_cutoffs  # `softmax_type` may be set later on
         self.bounds = [*cutoffs, config.vocab_size]  # group g holds the words bounds[g] to bounds[g + 1]
         self.head = nn.Linear(config.output_size, cutoffs[0] + len(cutoffs))
         sizes = [
@@ -203,7 +215,7 @@ class ElmoAdaptiveSoftmax(nn.Module):
             filling = round_up(len(members), up.weight) - len(members)
             rows = F.pad(hidden[members], (0, 0, 0, filling))
             tail_labels = F.pad(labels[members] - self.bounds[number - 1], (0, filling), value=IGNORED)
-            loss = loss + self._loss(down(rows), tail_labels, up)
+            loss = loss + self._loss(_linear(rows, down.weight), tail_labels, up)
         return loss
 
     @staticmethod
@@ -212,11 +224,12 @@ class ElmoAdaptiveSoftmax(nn.Module):
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """As [`ElmoSoftmax.log_probs`]."""
-        head = self.head(hidden).float().log_softmax(dim=-1)
+        head = _at_least_fp32(_linear(hidden, self.head.weight, self.head.bias)).log_softmax(dim=-1)
         first = self.bounds[0]
         parts = [head[:, :first]]
-        for number, tail in enumerate(self.tails):
-            parts.append(tail(hidden).float().log_softmax(dim=-1) + head[:, first + number, None])
+        for number, (down, up) in enumerate(self.tails):
+            tail = _linear(_linear(hidden, down.weight), up.weight, up.bias)
+            parts.append(_at_least_fp32(tail).log_softmax(dim=-1) + head[:, first + number, None])
         return torch.cat(parts, dim=-1)
 
 

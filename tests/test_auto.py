@@ -9,11 +9,11 @@ import sysconfig
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 import elmo_hf
-from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from tests.models import tiny_model
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
+from tests.models import TINY, tiny_model
 
 SENTENCES = ["The cat sat on the mat, didn't it?", "我在IBM工作 ."]
 
@@ -25,6 +25,15 @@ def folder(tmp_path):
     tiny_model(vocab_size=tokenizer.vocab_size).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     return tmp_path / "model"
+
+
+@pytest.fixture
+def pretraining_folder(folder):
+    """The same tokenizer beside a language model with its softmax."""
+    torch.manual_seed(0)
+    vocab_size = AutoTokenizer.from_pretrained(folder).vocab_size
+    ElmoForPreTraining(ElmoConfig(**(TINY | {"vocab_size": vocab_size}))).save_pretrained(folder)
+    return folder
 
 
 def vectors_of(folder) -> np.ndarray:
@@ -41,7 +50,43 @@ def test_importing_the_package_registers_the_auto_classes(folder):
     assert vectors_of(folder).shape == (2, 13, 8)
 
 
+def test_a_language_models_folder_gives_it_with_its_softmax_and_the_encoder_alone(pretraining_folder):
+    model, encoder = (auto.from_pretrained(pretraining_folder) for auto in (AutoModelForPreTraining, AutoModel))
+    assert type(model) is ElmoForPreTraining
+    assert type(encoder) is ElmoModel
+    assert type(AutoModelForPreTraining.from_config(model.config)) is ElmoForPreTraining
+    assert torch.equal(encoder.layers[1].input_weight, model.elmo.layers[1].input_weight)
+    assert vectors_of(pretraining_folder).shape == (2, 13, 8)
+
+
+def test_the_saved_config_of_a_language_model_names_its_classes_for_remote_code(pretraining_folder):
+    assert json.loads((pretraining_folder / "config.json").read_text())["auto_map"] == {
+        "AutoConfig": "configuration_elmo.ElmoConfig",
+        "AutoModel": "modeling_elmo.ElmoModel",
+        "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+    }
+
+
 def test_a_saved_folder_works_where_the_package_is_not_installed(folder, tmp_path):
+    run_without_the_package(folder, tmp_path)
+    assert np.array_equal(np.load(tmp_path / "vectors.npy"), vectors_of(folder))
+
+
+def test_a_language_models_folder_works_where_the_package_is_not_installed(pretraining_folder, tmp_path):
+    run_without_the_package(
+        pretraining_folder,
+        tmp_path,
+        f"""
+from transformers import AutoModelForPreTraining
+bilm = AutoModelForPreTraining.from_pretrained({str(pretraining_folder)!r}, trust_remote_code=True)
+words = tokenizer("the cat sat", return_tensors="pt")
+assert bilm(char_ids=words["char_ids"], labels=words["input_ids"]).loss > 0
+""",
+    )
+    assert np.array_equal(np.load(tmp_path / "vectors.npy"), vectors_of(pretraining_folder))
+
+
+def run_without_the_package(folder, tmp_path, more: str = ""):
     """In a fresh process that sees the dependencies only: no site customisation, so no editable install either."""
     code = f"""
 import sys
@@ -56,13 +101,12 @@ assert "transformers_modules" in type(model).__module__ and "transformers_module
 with torch.no_grad():
     output = model(**tokenizer({SENTENCES!r}, padding=True, return_tensors="pt")).last_hidden_state
 numpy.save({str(tmp_path / "vectors.npy")!r}, output.numpy())
-"""
+{more}"""
     environment = os.environ | {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"}
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert np.array_equal(np.load(tmp_path / "vectors.npy"), vectors_of(folder))
 
 
 def test_no_code_of_a_folder_runs_unless_it_is_trusted(folder, tmp_path):
@@ -82,6 +126,8 @@ def test_the_public_names_are_these():
     """A name added or lost here is a decision, not an accident."""
     assert sorted(elmo_hf.__all__) == [
         "ElmoConfig",
+        "ElmoForPreTraining",
+        "ElmoForPreTrainingOutput",
         "ElmoMixer",
         "ElmoModel",
         "ElmoModelOutput",

@@ -131,11 +131,47 @@ def test_trainer_does_not_gather_states_as_predictions():
         ("bos_token_id", 793_471),
         ("eos_token_id", [1, 793_471]),
         ("pad_token_id", 793_472),
+        ("softmax_type", "hierarchical"),
+        ("softmax_type", None),
+        ("softmax_samples", "many"),
+        ("softmax_samples", None),
+        ("softmax_cutoffs", 100),
+        ("softmax_cutoffs", [100.0]),
+        ("softmax_tail_ratio", 0),
+        ("softmax_tail_ratio", 0.5),
     ],
 )
 def test_what_no_model_can_be_built_from_is_refused_with_the_fields_name(field, value):
     with pytest.raises(StrictDataclassError, match=field):
         ElmoConfig(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("softmax_type", "field", "value"),
+    [
+        *(("sampled", "softmax_samples", value) for value in (-1, 0, 50, 51)),
+        *(("adaptive", "softmax_cutoffs", value) for value in ([], [0], [50], [10, 10], [20, 10], [10, 60])),
+    ],
+)
+def test_a_softmax_is_checked_where_it_is_the_one_in_use(softmax_type, field, value):
+    with pytest.raises(StrictDataclassError, match=field):
+        ElmoConfig(vocab_size=50, softmax_type=softmax_type, **{field: value})
+    assert getattr(ElmoConfig(vocab_size=50, **{field: value}), field) == value
+
+
+def test_the_most_and_the_fewest_words_of_a_softmax_are_accepted():
+    for samples in (1, 49):
+        assert ElmoConfig(vocab_size=50, softmax_type="sampled", softmax_samples=samples).softmax_samples == samples
+    for cutoffs in ([1], [49], [1, 2, 49]):
+        assert ElmoConfig(vocab_size=50, softmax_type="adaptive", softmax_cutoffs=cutoffs).softmax_cutoffs == cutoffs
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "cutoffs"), [(793_471, [39_673, 198_367]), (100, [5, 25]), (20, [1, 5]), (4, [1]), (2, [1])]
+)
+def test_an_adaptive_softmax_has_cutoffs_for_any_vocabulary_by_itself(vocab_size, cutoffs):
+    assert ElmoConfig(vocab_size=vocab_size, softmax_type="adaptive").softmax_cutoffs == cutoffs
+    assert ElmoConfig(vocab_size=vocab_size).softmax_cutoffs is None
 
 
 @pytest.mark.parametrize("weights", ["learned", "top", [0.2, 0.3, 0.5], [0, 0, 1]])
@@ -158,6 +194,9 @@ def test_a_field_is_checked_when_it_is_set_too():
         {"token_inputs": "both", "word_embedding_size": 30, "vocab_size": 50},
         {"projection_size": None, "cell_clip": None, "directions": "forward", "mixer_weights": [0, 0.5, 0.5]},
         {"char_filters": [[1, 4]], "char_activation": "tanh", "token_projection": True, "pad_token_id": 7},
+        {"softmax_type": "sampled", "softmax_samples": 100, "vocab_size": 200},
+        {"softmax_type": "adaptive", "vocab_size": 200},
+        {"softmax_type": "adaptive", "vocab_size": 200, "softmax_cutoffs": [3, 77, 150], "softmax_tail_ratio": 2},
     ],
 )
 def test_a_config_comes_back_from_json_as_it_was(fields, tmp_path):

@@ -11,15 +11,23 @@ SIZE, CELLS = 3, 5
 STEP_SIZES = [4, 4, 2, 1, 1]
 
 
-def plain_lstm(inputs, hidden, cell, weights, clips, step_sizes):
+# Before words of the first, a middle and the last step, of the only sequence at its step and of some at theirs.
+RESETS = torch.tensor([0, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1]).bool()
+
+
+def plain_lstm(inputs, hidden, cell, weights, clips, step_sizes, resets=None):
     """The formula, step by step, for autograd."""
     outputs, last_hidden, last_cell, start = [], [], [], 0
     for size in step_sizes:
         last_hidden.append(hidden[:, size:])
         last_cell.append(cell[:, size:])
-        gates = inputs[:, start : start + size] @ weights.input + hidden[:, :size] @ weights.recurrent + weights.bias
+        hidden, cell = hidden[:, :size], cell[:, :size]
+        if resets is not None:
+            anew = resets[start : start + size].view(1, -1, 1)
+            hidden, cell = torch.where(anew, 0.0, hidden), torch.where(anew, 0.0, cell)
+        gates = inputs[:, start : start + size] @ weights.input + hidden @ weights.recurrent + weights.bias
         i, j, f, o = gates.chunk(4, dim=-1)
-        cell = f.sigmoid() * cell[:, :size] + i.sigmoid() * j.tanh()
+        cell = f.sigmoid() * cell + i.sigmoid() * j.tanh()
         if clips.cell is not None:
             cell = cell.clamp(-clips.cell, clips.cell)
         hidden = o.sigmoid() * cell.tanh()
@@ -48,20 +56,42 @@ def random_case(directions: int, projected: bool, dtype: torch.dtype):
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("clips", [LSTMClips(None, None), LSTMClips(0.5, 0.3)])
 @pytest.mark.parametrize("gate_bytes", [1, 2**24])
-def test_values_and_gradients_are_those_of_the_plain_formula(directions, projected, clips, gate_bytes, monkeypatch):
+@pytest.mark.parametrize("resets", [None, RESETS, ~RESETS], ids=["no resets", "resets", "other resets"])
+def test_values_and_gradients_are_those_of_the_plain_formula(
+    directions, projected, clips, gate_bytes, resets, monkeypatch
+):
     monkeypatch.setattr(lstm_elmo, "GATE_BYTES_PER_CHUNK", gate_bytes)
     tensors = random_case(directions, projected, torch.float64)
     leaves = [tensor for tensor in tensors if tensor is not None]
     inputs, hidden, cell, *weights = tensors
     weights = LSTMWeights(*weights)
 
-    expected = plain_lstm(inputs, hidden, cell, weights, clips, STEP_SIZES)
-    found = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64)
+    expected = plain_lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, resets)
+    found = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64, resets)
     assert_close(found, expected)
     weighting = [torch.randn_like(tensor) for tensor in expected]  # all three outputs count
     assert_close(torch.autograd.grad(found, leaves, weighting), torch.autograd.grad(expected, leaves, weighting))
     with torch.no_grad():
-        assert_close(lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64), expected)
+        assert_close(lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64, resets), expected)
+
+
+def test_resets_everywhere_make_every_word_a_sequence_of_its_own():
+    inputs, hidden, cell, *weights = random_case(2, True, torch.float64)
+    weights, clips, words = LSTMWeights(*weights), LSTMClips(0.5, 0.3), sum(STEP_SIZES)
+    everywhere = torch.ones(words, dtype=torch.bool)
+    found, *_ = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64, everywhere)
+    zeros = torch.zeros(2, words, SIZE, dtype=torch.float64), torch.zeros(2, words, CELLS, dtype=torch.float64)
+    expected, *_ = lstm(inputs, *zeros, weights, clips, [words], torch.float64)
+    assert_close(found, expected)
+    leaves = [inputs, *weights]
+    assert_close(torch.autograd.grad(found.sum(), leaves), torch.autograd.grad(expected.sum(), leaves))
+
+
+def test_resets_that_are_none_change_no_bit():
+    inputs, hidden, cell, *weights = random_case(2, True, torch.float64)
+    case = (inputs, hidden, cell, LSTMWeights(*weights), LSTMClips(3, 3), STEP_SIZES, torch.float64)
+    expected, found = lstm(*case), lstm(*case, torch.zeros(sum(STEP_SIZES), dtype=torch.bool))
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_half_precision_products_keep_states_and_gradients_in_fp32():

@@ -68,13 +68,14 @@ def layer_and_inputs(**fields):
     ],
     ids=str,
 )
-def test_gradients_of_the_recurrent_layer_equal_finite_differences(fields):
+@pytest.mark.parametrize("resets", [None, torch.tensor([0, 1, 0, 0, 0, 1, 1, 0, 1]).bool()], ids=["", "resets"])
+def test_gradients_of_the_recurrent_layer_equal_finite_differences(fields, resets):
     layer, inputs, hidden, cell, sizes = layer_and_inputs(**fields)
     parameters = list(layer.parameters())
 
     def run(inputs, hidden, cell, *weights):
         named = dict(zip(dict(layer.named_parameters()), weights, strict=True))
-        return torch.func.functional_call(layer, named, (inputs, hidden, cell, sizes, [0, 1]))
+        return torch.func.functional_call(layer, named, (inputs, hidden, cell, sizes, [0, 1], resets))
 
     assert torch.autograd.gradcheck(run, (inputs, hidden, cell, *parameters), eps=1e-6, atol=1e-6)
 
@@ -103,6 +104,27 @@ def test_the_directions_do_not_see_each_other():
             [direction],
         )
         torch.testing.assert_close(alone[0], output[direction])
+
+
+@given(st.data(), st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_a_reset_divides_a_sequence_into_two(data, lengths):
+    """The packed words of sentences one behind the other, against those of the sentences as sequences."""
+    layer, *_ = layer_and_inputs()
+    starts = [[0, *sorted(data.draw(st.sets(st.integers(1, 3).filter(lambda p, n=n: p < n))))] for n in lengths]
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    resets = torch.zeros(mask.shape, dtype=torch.bool)
+    for row, places in enumerate(starts):
+        resets[row, places] = True
+    words = torch.randn(int(mask.sum()), 3, dtype=torch.float64)
+    outputs = []
+    for segments, anew in ((None, resets[mask]), (resets.cumsum(dim=1), None)):
+        packing = ElmoPacking.of(mask, segments, [0, 0])
+        states = (torch.ones(2, len(packing.rows), size, dtype=torch.float64) for size in (3, 5))
+        hidden, cell = (state if anew is not None else torch.zeros_like(state) for state in states)
+        packed_anew = None if anew is None else anew[packing.words[0]]
+        output, *_ = layer(packing.pack(words), hidden, cell, packing.step_sizes, [0, 1], packed_anew)
+        outputs.append(packing.unpack(output))
+    torch.testing.assert_close(*outputs)
 
 
 def test_dropout_is_on_the_input_and_the_skip_connection_carries_it():

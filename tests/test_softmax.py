@@ -222,7 +222,7 @@ def test_half_precision_weights_take_full_precision_vectors(kind, training):
 # ---- Adaptive.
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 39), min_size=1, max_size=3, unique=True),
     st.integers(40, 50),
@@ -260,6 +260,7 @@ def test_each_group_of_rare_words_is_smaller_by_the_ratio_but_never_empty():
 # ---- Sampled.
 
 
+@settings(max_examples=50)
 @given(st.integers(0, 2**31), st.integers(1, 29), st.integers(0, 8), st.integers(0, 100))
 def test_sampled_loss_equals_the_formula_in_numpy(seed, number, rows, more_tries):
     """True words among the drawn ones included: with 29 of 30 drawn nearly every one is."""
@@ -317,23 +318,23 @@ def test_drawn_words_come_in_their_order_and_every_draw_is_counted(draws, number
     assert (found.tolist(), count) == (words, tries)
 
 
-@pytest.mark.parametrize("number", [5, 20])
-def test_words_are_drawn_as_often_as_expected(number):
+@pytest.mark.parametrize(("number", "vocab_size"), [(5, 40), (30, 200)])
+def test_words_are_drawn_as_often_as_expected(number, vocab_size):
     """
-    4,000 seeds: the standard error of a frequency is at most 0.5 / sqrt(4000) = 0.008, and of the largest of 40 about
-    three times that. That each draw of `number` words stops at its own number of tries moves a frequency by less than
-    0.01, and the sum over the words is exactly `number` on one side only.
+    The expected count takes the tries as given, though drawing stops at the last new word: measured over 20,000 draws,
+    that moves no frequency by more than 0.01. To this comes chance, with a standard error of at most
+    0.5 / sqrt(3000) = 0.009, of which the largest of so many words may be three.
     """
-    vocab_size, seeds = 40, 4000
+    seeds = 3000
     torch.manual_seed(0)
     found, expected = torch.zeros(vocab_size), torch.zeros(vocab_size)
     for _ in range(seeds):
         words, tries = log_uniform_sample(number, vocab_size)
         found[words] += 1 / seeds
         expected += log_expected_count(torch.arange(vocab_size), tries, vocab_size).exp() / seeds
-    assert_close(found, expected, rtol=0, atol=0.035)
-    assert found[0] > 2 * found[5] or number == 20  # frequent words are drawn more often
-    assert found[:10].sum() > found[10:20].sum() > found[20:30].sum()
+    assert_close(found, expected, rtol=0, atol=0.01 + 3 * 0.009)
+    tens = found[:40].view(4, 10).sum(dim=1).tolist()
+    assert tens == sorted(tens, reverse=True)  # frequent words are drawn more often
 
 
 def test_expected_counts_hold_for_the_largest_vocabularies():

@@ -8,6 +8,7 @@ import typer
 from transformers.utils import logging
 
 from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
+from ..default_model import default_model
 
 convert = typer.Typer()
 
@@ -82,15 +83,20 @@ def convert_allennlp(
 
 @convert.command("to-bilm-hdf5")
 def convert_to_bilm_hdf5(
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hub.", show_default=False)],
     out: Out,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            help="A model folder, or a name on the Hub. Default: the model that comes with elmo-hf.", show_default=False
+        ),
+    ] = None,
 ):
     """
     A model folder to options.json, weights.hdf5 and vocab.txt, as bilm-tf and AllenNLP read them.
 
     Example: elmo-hf convert to-bilm-hdf5 my-elmo --out my-elmo-hdf5
     """
-    _report(conversion.export_bilm_hdf5(model, out), [])
+    _report(conversion.export_bilm_hdf5(model or default_model(), out), [])
 
 
 def _sentences(check: str | None) -> list[str]:

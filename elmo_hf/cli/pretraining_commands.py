@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from accelerate import PartialState
+from accelerate.utils import set_seed
 from huggingface_hub.errors import StrictDataclassError
 from transformers.utils import logging
 
 from .. import pretraining
 from ..default_model import default_model
+from ..pretraining.processes import this_process
+from ..pretraining.text import FILE_NAME
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary
 
@@ -32,7 +34,7 @@ Pretokenized = Annotated[
 ]
 Splitting = Annotated[Literal["treebank", "whitespace"], typer.Option(help="How the tokenizer cuts raw text.")]
 Segmenter = Annotated[
-    str | None, typer.Option(help='For text without blanks: "characters" or "jieba".', show_default=False)
+    str | None, typer.Option(help='For text without blanks: "character", "run" or "jieba".', show_default=False)
 ]
 Column = Annotated[str, typer.Option(help="The column of a dataset that holds the text.")]
 Split = Annotated[str, typer.Option(help="The split of a dataset.")]
@@ -56,6 +58,8 @@ def vocab(
     """
     if out.exists():
         raise typer.BadParameter(f"{out} exists: name another file, or remove it.", param_hint="--out")
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {out.parent}.", param_hint="--out")
     corpus = pretraining.Corpus(text or [], column=column, split=split)
     with _bad_parameters():
         tokenizer = ElmoTokenizer(**_tokenizer_options(splitting, segmenter))
@@ -63,8 +67,11 @@ def vocab(
             corpus, tokenizer, size=size, min_count=min_count, pretokenized=pretokenized
         )
     temporary = out.with_name(f".{out.name}.tmp")
-    write_vocabulary(found.words, temporary)
-    os.replace(temporary, out)
+    try:
+        write_vocabulary(found.words, temporary)
+        os.replace(temporary, out)
+    finally:
+        temporary.unlink(missing_ok=True)
     share = found.covered / found.tokens
     typer.echo(f"{out}: {len(found.words):,} words cover {share:.2%} of {found.tokens:,} tokens")
 
@@ -128,6 +135,10 @@ def pretrain(
             run = pretraining.Run.resume(out, **chosen)
         else:
             names = {field.name for field in fields(pretraining.PretrainingSettings)}
+            settings = pretraining.PretrainingSettings.recipe(
+                recipe, **{name: value for name, value in chosen.items() if name in names}
+            )
+            set_seed(settings.seed)  # for fresh weights
             model, tokenizer = pretraining.starting_point(
                 from_model,
                 vocab,
@@ -137,13 +148,12 @@ def pretrain(
                 fields={name: value for name, value in chosen.items() if name not in names},
                 tokenizer_options=_tokenizer_options(splitting, segmenter),
             )
-            settings = {name: value for name, value in chosen.items() if name in names}
             run = pretraining.Run.begin(
                 out,
                 model,
                 tokenizer,
                 pretraining.RunText(_absolute(text), _absolute(heldout), column, split, pretokenized),
-                pretraining.PretrainingSettings.recipe(recipe, **settings),
+                settings,
                 tracker,
             )
     _train(run, compare=from_model is not None)
@@ -151,7 +161,7 @@ def pretrain(
 
 def _train(run: pretraining.Run, compare: bool):
     """Trains, and says what came of it; with `compare` also where the perplexity was before."""
-    say = typer.echo if PartialState().is_main_process else lambda _: None
+    say = typer.echo if this_process().is_main_process else lambda _: None
     trainer = run.trainer
     if trainer.progress.step:
         say(f"{run.folder}: going on after step {trainer.progress.step:,}")
@@ -191,7 +201,8 @@ def perplexity(
         raise typer.BadParameter("name at least one text.", param_hint="FILE")
     corpora = [pretraining.Corpus(file, column=column, split=split) for file in files]
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
-    model, tokenizer = pretraining.load_language_model(model_name)
+    with _bad_parameters():
+        model, tokenizer = pretraining.load_language_model(model_name)
     encode = pretraining.SentenceEncoder(tokenizer, pretokenized)
     typer.echo(f"{'text':<32}{'state':>10}{'forward':>10}{'backward':>10}{'words':>12}")
     for file, corpus in zip(files, corpora, strict=True):
@@ -207,9 +218,11 @@ def _tokenizer_options(splitting: str, segmenter: str | None) -> dict[str, Any]:
 
 
 def _is_model(arguments: list[str]) -> bool:
-    """Whether the first argument names a model: a folder with a config, or, before others, no path at all."""
+    """Whether the first argument names a model: a folder with a config, or, before others, no path and no text file."""
     first = arguments[0]
-    return os.path.isfile(os.path.join(first, "config.json")) or (len(arguments) > 1 and not os.path.exists(first))
+    if os.path.exists(first):
+        return os.path.isfile(os.path.join(first, "config.json"))
+    return len(arguments) > 1 and not FILE_NAME.fullmatch(os.path.splitext(first)[1].lower())
 
 
 def _absolute(sources: list[str] | None) -> list[str]:

@@ -49,7 +49,7 @@ def is_complete(checkpoint: Path) -> bool:
     try:
         files = json.loads((checkpoint / MANIFEST).read_text("utf-8"))["files"]
         return all((checkpoint / name).stat().st_size == size for name, size in files.items())
-    except (OSError, ValueError, KeyError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 

@@ -42,11 +42,11 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Lines and what they say; the last one may have been torn by a kill."""
+    """Whole lines and what they say; the last one may have been torn by a kill, if only of its end."""
     records = []
-    for line in path.read_text("utf-8").splitlines(keepends=True):
+    for line in path.read_text("utf-8").split("\n"):
         try:
-            records.append((line, json.loads(line)))
+            records.append((line + "\n", json.loads(line)))
         except ValueError:
             continue
     return records

@@ -11,6 +11,7 @@ from ..modeling_elmo import ElmoForPreTraining
 from ..softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import read_vocabulary
+from .settings import RECIPES
 
 
 class ModelError(ValueError):
@@ -46,6 +47,10 @@ def build_config(size: str, vocab_size: int, recipe: str = "modern", **fields: A
     """
     if size not in SIZES:
         raise ValueError(f"There is no size {size!r}: choose one of {', '.join(SIZES)}.")
+    if recipe not in RECIPES:
+        raise ValueError(f"There is no recipe {recipe!r}: choose one of {', '.join(RECIPES)}.")
+    if unknown := sorted(fields.keys() - ElmoConfig.__dataclass_fields__.keys()):
+        raise ValueError(f"Neither the settings nor the config have a field {', '.join(unknown)}.")
     softmax: dict[str, Any] = {"softmax_type": "full"}
     if recipe == "original" and vocab_size > 2 * 8192:
         softmax = {"softmax_type": "sampled"}
@@ -83,6 +88,8 @@ def starting_point(
             raise ValueError("A vocabulary for an existing model extends it: give both --vocab and --extend-vocab.")
         model, tokenizer = load_language_model(from_model)
         return (model, tokenizer) if vocab is None else extended(model, tokenizer, read_vocabulary(vocab))
+    if extend_vocabulary:
+        raise ValueError("A vocabulary can be extended only of an existing model: give --from too.")
     if vocab is None:
         raise ValueError("A fresh model needs its words: give --vocab (`elmo-hf vocab` makes one).")
     tokenizer = ElmoTokenizer(vocab=read_vocabulary(vocab), **(tokenizer_options or {}))
@@ -114,20 +121,27 @@ def extended(
     old_words = sorted(
         (word for word, number in known.items() if number < model.config.vocab_size), key=known.__getitem__
     )
+    if len(old_words) != model.config.vocab_size:
+        raise ModelError(
+            f"The tokenizer has {len(old_words)} of the model's {model.config.vocab_size} words: they do not belong "
+            "together, so that no word can be added."
+        )
     options: dict[str, Any] = {
         "splitting": tokenizer.splitting,
         "segmenter": tokenizer._given_segmenter,
         "max_characters_per_token": tokenizer.max_characters_per_token,
     }
-    wider = type(tokenizer)(vocab=[*old_words, *new], **(options | tokenizer.special_tokens_map))
-    fields = model.config.to_dict() | {"vocab_size": len(old_words) + len(new), "pad_token_id": None}
+    options |= tokenizer.special_tokens_map
+    wider = type(tokenizer)(vocab=[*old_words, *new], **options)
+    fields = model.config.to_dict() | {"vocab_size": len(old_words) + len(new), "pad_token_id": wider.pad_token_id}
     larger = ElmoForPreTraining(type(model.config).from_dict(fields))
     state = larger.state_dict()
     for name, old in model.state_dict().items():
         if state[name].shape == old.shape:
             state[name].copy_(old)
-        else:  # grows at its end
-            state[name][: len(old)].copy_(old)
+        else:  # grows at its end, where a table of words may have had a row for padding
+            rows = min(len(old), len(old_words))
+            state[name][:rows].copy_(old[:rows])
     _lower_bias(larger.softmax, len(new))
     return larger.train(model.training), wider
 

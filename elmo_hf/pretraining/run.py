@@ -2,18 +2,25 @@
 
 import json
 import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
+from accelerate.tracking import get_available_trackers
+from safetensors import SafetensorError
 
 from ..configuration_elmo import ElmoConfig
 from ..modeling_elmo import ElmoForPreTraining
 from ..tokenization_elmo import ElmoTokenizer
+from .checkpoints import CheckpointError
 from .evaluation import Perplexity
 from .precision import choose_precision
+from .processes import this_process
 from .settings import PretrainingSettings
+from .streams import Reader, SentenceEncoder, Streams
 from .text import Corpus
 from .training import Pretrainer
 from .vocabulary import count_steps
@@ -87,19 +94,20 @@ class Run:
         tracker: str | None = None,
     ) -> "Run":
         """
-        Starts a run in a new or empty folder.
+        Starts a run in a new or empty folder. What is wrong with text, settings or disk leaves it as it was.
 
         Args:
             folder: Gets checkpoints, records and in the end the model.
             model: Fresh or pretrained.
         """
-        folder, process = Path(folder).resolve(), PartialState()
+        folder, process = Path(folder).resolve(), this_process()
         if process.is_main_process:
             _refuse_used(folder)
-            corpus = text.corpus()
+            _check_tracker(tracker)
+            _check_text(text, tokenizer, settings.batch_size * process.num_processes)
             steps = settings.steps
             if steps is None:
-                words = count_steps(corpus, tokenizer, pretokenized=text.pretokenized)
+                words = count_steps(text.corpus(), tokenizer, pretokenized=text.pretokenized)
                 per_step = settings.batch_size * settings.window * settings.accumulate * process.num_processes
                 steps = max(-(-words * (settings.epochs or 1) // per_step), 1)
             settings.mixed_precision = choose_precision(settings.mixed_precision)  # ty: ignore[invalid-assignment]
@@ -109,13 +117,15 @@ class Run:
                 "total_steps": steps,
                 "tracker": tracker,
             }
-            folder.mkdir(parents=True, exist_ok=True)
-            model.config.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            _write_atomically(folder / RUN, json.dumps(description, indent=2))
-        process.wait_for_everyone()
-        run = cls(folder, model, tokenizer, _read_description(folder))
-        run.trainer.save()  # from here on there is something to resume from
+        with _undone_by_failure(folder, process.is_main_process):
+            if process.is_main_process:
+                folder.mkdir(parents=True, exist_ok=True)
+                model.config.save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+                _write_atomically(folder / RUN, json.dumps(description, indent=2))
+            process.wait_for_everyone()
+            run = cls(folder, model, tokenizer, _read_description(folder))
+            run.trainer.save()  # from here on there is something to resume from
         return run
 
     @classmethod
@@ -125,22 +135,18 @@ class Run:
 
         Args:
             folder: Of a run that was begun.
-            changes: Settings to change. `steps` prolongs a run.
+            changes: Settings to change. `steps` or `epochs` prolong a run.
         """
-        folder, process = Path(folder).resolve(), PartialState()
-        description = _read_description(folder)
-        description["settings"] |= changes
-        if changes.get("steps"):
-            description["total_steps"] = changes["steps"]
-        if process.is_main_process and changes:
-            _write_atomically(folder / RUN, json.dumps(description, indent=2))
-        process.wait_for_everyone()
+        folder, process = Path(folder).resolve(), this_process()
+        description = _changed(_read_description(folder), changes)
         tokenizer = ElmoTokenizer.from_pretrained(folder)
         run = cls(folder, ElmoForPreTraining(ElmoConfig.from_pretrained(folder)), tokenizer, description)
         if not run.trainer.resume():
             raise RunError(
                 f"{folder} has no complete checkpoint: the run never began; remove the folder and start anew."
             )
+        if process.is_main_process and changes:
+            _write_atomically(folder / RUN, json.dumps(description, indent=2))
         return run
 
     def train(self) -> Perplexity | None:
@@ -150,22 +156,29 @@ class Run:
         Returns:
             Perplexity on all of the held-out text; `None` without one, and after a signal.
         """
-        trainer = self.trainer
+        trainer, result = self.trainer, None
         trainer.train()
-        if trainer.was_interrupted:
-            return None
-        result = trainer.evaluate()
-        self.save_model()
+        if not trainer.was_interrupted:
+            result = trainer.evaluate()
+            self.save_model()
+        trainer.accelerator.end_training()
         return result
 
     def save_model(self):
         """Puts the model into the folder, where `from_pretrained` finds it."""
         if self.trainer.accelerator.is_main_process:
             stage = self.folder / ".model"
-            self.trainer.unwrapped.save_pretrained(stage)
-            for path in sorted(stage.iterdir()):
-                os.replace(path, self.folder / path.name)
-            stage.rmdir()
+            try:
+                self.trainer.unwrapped.save_pretrained(stage)
+                for path in sorted(stage.iterdir()):
+                    os.replace(path, self.folder / path.name)
+            except (OSError, SafetensorError) as error:
+                raise CheckpointError(
+                    f"The model could not be written to {self.folder} ({' '.join(str(error).split())}). Its last "
+                    "checkpoint is there: make room and resume."
+                ) from error
+            finally:
+                shutil.rmtree(stage, ignore_errors=True)
         self.trainer.accelerator.wait_for_everyone()
 
 
@@ -174,6 +187,54 @@ def _refuse_used(folder: Path):
         raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
+
+
+def _check_tracker(tracker: str | None):
+    """Accelerate would pass over one whose package is missing."""
+    if tracker is not None and tracker not in (available := [str(name) for name in get_available_trackers()]):
+        raise RunError(
+            f"There is no tracker {tracker!r} here: install its package, or choose one of {', '.join(available)}."
+        )
+
+
+def _check_text(text: RunText, tokenizer: ElmoTokenizer, streams: int):
+    """Refuses text in which there is too little to read, before a run is begun."""
+    reader, encode = Reader(text.corpus(), epochs=1, seed=0), SentenceEncoder(tokenizer, text.pretokenized)
+    Streams(reader, encode, streams=streams, window=1).take()
+    if (heldout := text.heldout_corpus()) is not None:
+        next(heldout.sentences())
+
+
+@contextmanager
+def _undone_by_failure(folder: Path, is_main_process: bool) -> Generator[None]:
+    """A new or empty folder that is filled within, and is as before if that fails."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        if is_main_process and folder.exists():
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for path in new:
+                if not any(path.iterdir()):
+                    path.rmdir()
+        raise
+
+
+def _changed(description: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The description of a run with other settings."""
+    settings = description["settings"]
+    if fixed := sorted(name for name in changes if name not in settings):
+        raise RunError(f"{', '.join(fixed)} cannot be changed on resume: only settings of the training can.")
+    if changes.get("mixed_precision") == "auto":  # was chosen when the run began
+        changes = changes | {"mixed_precision": settings["mixed_precision"]}
+    steps = description["total_steps"]
+    if changes.get("steps"):
+        steps = changes["steps"]
+    elif changes.get("epochs") and settings["epochs"] and not settings["steps"]:
+        steps = -(-steps * changes["epochs"] // settings["epochs"])
+    changed = PretrainingSettings(**(settings | changes))
+    return description | {"settings": changed.as_dict(), "total_steps": steps}
 
 
 def _read_description(folder: Path) -> dict[str, Any]:

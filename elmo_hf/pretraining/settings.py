@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from huggingface_hub.dataclasses import strict
 from torch import nn
 
 
+@strict
 @dataclass
 class PretrainingSettings:
     """
@@ -42,14 +44,14 @@ class PretrainingSettings:
     steps: int | None = None
     epochs: int | None = 1
     seed: int = 0
-    reset_probability: float = 0.5
+    reset_probability: float | int = 0.5
     optimizer: Literal["adamw", "adagrad"] = "adamw"
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.01
+    learning_rate: float | int = 2e-3
+    weight_decay: float | int = 0.01
     warmup_steps: int = 500
-    decay_share: float = 0.25
-    clip_norm: float = 1.0
-    loss_scale: float = 1.0
+    decay_share: float | int = 0.25
+    clip_norm: float | int = 1.0
+    loss_scale: float | int = 1.0
     mixed_precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
     compile: bool = False
     log_every: int = 20
@@ -59,18 +61,23 @@ class PretrainingSettings:
     keep_checkpoints: int = 2
 
     def __post_init__(self):
-        for name in ("batch_size", "window", "accumulate", "log_every", "evaluate_every", "save_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be 1 or more, found {getattr(self, name)}.")
+        counts = ["batch_size", "window", "accumulate", "steps", "epochs", "log_every", "evaluate_every", "save_every"]
+        for name in [*counts, "evaluate_words"]:
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"`{name}` must be 1 or more, found {value}.")
         if self.keep_checkpoints < 1:
             raise ValueError("`keep_checkpoints` must be 1 or more: the last one is what a run resumes from.")
         if self.steps is None and self.epochs is None:
             raise ValueError("Say when to stop: give `steps` or `epochs`.")
+        for name in ("seed", "weight_decay", "warmup_steps"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"`{name}` must be 0 or more, found {getattr(self, name)}.")
         for name in ("reset_probability", "decay_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"`{name}` must be between 0 and 1, found {getattr(self, name)}.")
-        if not self.learning_rate > 0 or not self.clip_norm > 0:
-            raise ValueError("`learning_rate` and `clip_norm` must be greater than 0.")
+        for name in ("learning_rate", "clip_norm", "loss_scale"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"`{name}` must be greater than 0, found {getattr(self, name)}.")
 
     @classmethod
     def recipe(cls, name: str, **overrides: Any) -> "PretrainingSettings":
@@ -100,14 +107,15 @@ class PretrainingSettings:
 
     def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over the model's parameters."""
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        matrices, others = [], []
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:  # an LSTM's bias has a row for each direction
+                (others if parameter.ndim < 2 or name.endswith("bias") else matrices).append(parameter)
+        groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
         if self.optimizer == "adagrad":
             return torch.optim.Adagrad(
-                parameters, lr=self.learning_rate, initial_accumulator_value=1.0, weight_decay=self.weight_decay
+                groups, lr=self.learning_rate, initial_accumulator_value=1.0, weight_decay=self.weight_decay
             )
-        matrices = [parameter for parameter in parameters if parameter.ndim > 1]
-        others = [parameter for parameter in parameters if parameter.ndim <= 1]
-        groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
         return torch.optim.AdamW(
             groups, lr=self.learning_rate, betas=(0.9, 0.99), weight_decay=self.weight_decay, fused=True
         )

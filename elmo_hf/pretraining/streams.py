@@ -81,6 +81,8 @@ class Reader:
             if document is None:
                 if self.position.documents_in_epoch == 0:
                     raise TextError(f"There is not a single sentence in {', '.join(self.corpus.shards)[:200]}.")
+                if self.position.documents_in_epoch <= self.process:  # nor will there be one in the next epoch
+                    return None
                 if self.epochs is not None and self.position.epoch + 1 >= self.epochs:
                     return None
                 self.position = Position(epoch=self.position.epoch + 1)

@@ -5,15 +5,16 @@ import math
 import shutil
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
@@ -24,6 +25,7 @@ from .checkpoints import CheckpointError
 from .compilation import compiled_kernels
 from .evaluation import Perplexity, perplexity
 from .history import History
+from .processes import on_cpu, this_process
 from .settings import PretrainingSettings
 from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
@@ -42,6 +44,7 @@ class Progress:
     step: int = 0
     words: int = 0  # predicted per direction, over all processes
     seconds: float = 0.0  # in the loop, over all its starts
+    losses: list[float] = field(default_factory=list)  # of the steps since the last record
 
 
 class StepResult(NamedTuple):
@@ -87,8 +90,9 @@ class Pretrainer:
         if (steps := settings.steps or total_steps) is None:
             raise ValueError("`total_steps` must be given where the settings do not state `steps`.")
         self.total_steps = steps
+        this_process()
         self.accelerator = Accelerator(
-            cpu=not torch.cuda.is_available(),
+            cpu=on_cpu(),
             mixed_precision=settings.mixed_precision,
             log_with=tracker,
             project_dir=folder,
@@ -116,7 +120,8 @@ class Pretrainer:
         self.state: ElmoStates | None = None
         self.progress = Progress()
         self.history = History(folder / HISTORY, self.accelerator)
-        self._stop_signal = 0
+        self._stop_signal = 0  # that this process was sent
+        self.was_interrupted = False  # whether a signal, to any process, ended the loop
 
     @property
     def unwrapped(self) -> ElmoForPreTraining:
@@ -137,7 +142,6 @@ class Pretrainer:
         with self._signals(), compiled_kernels(settings.compile), self._bar() as bar:
             started, logged = time.monotonic(), Progress(**vars(self.progress))
             before = self.progress.seconds
-            losses: list[float] = []
             while settings.steps is None or self.progress.step < settings.steps:
                 result = self.step()
                 if result is None:
@@ -145,12 +149,12 @@ class Pretrainer:
                 self.progress.step += 1
                 self.progress.words += result.words
                 self.progress.seconds = before + time.monotonic() - started
-                losses.append(result.loss)
+                self.progress.losses.append(result.loss)
                 bar.update()
                 step = self.progress.step
                 if step % settings.log_every == 0:
-                    self._log(losses, result, logged, bar)
-                    losses, logged = [], Progress(**vars(self.progress))
+                    self._log(result, logged, bar)
+                    logged = Progress(**vars(self.progress))
                 if step % settings.evaluate_every == 0:
                     self.evaluate(settings.evaluate_words)
                 if step % settings.save_every == 0:
@@ -158,7 +162,6 @@ class Pretrainer:
                 if self._stop_everywhere():
                     break
         self.save()
-        self.accelerator.end_training()
         return self.progress
 
     def step(self) -> StepResult | None:
@@ -231,9 +234,10 @@ class Pretrainer:
         self.accelerator.wait_for_everyone()
         return result
 
-    def _log(self, losses: list[float], result: StepResult, logged: Progress, bar: tqdm):
+    def _log(self, result: StepResult, logged: Progress, bar: tqdm):
         """Records the mean loss since the last time."""
         seconds = max(self.progress.seconds - logged.seconds, 1e-9)
+        losses, self.progress.losses = self.progress.losses, []
         loss, speed = sum(losses) / len(losses), (self.progress.words - logged.words) / seconds
         bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} words/s", refresh=False)
         if self.accelerator.is_main_process:
@@ -260,30 +264,32 @@ class Pretrainer:
         if checkpoints.is_complete(folder / checkpoints.checkpoint_name(step)):
             return
         partial = checkpoints.partial_folder(folder, step)
-        problem = None
-        try:
-            if self.accelerator.is_main_process:
-                shutil.rmtree(partial, ignore_errors=True)
-                partial.mkdir(parents=True)
-            self.accelerator.wait_for_everyone()
-            self._write(partial)
-        except OSError as error:
-            problem = error
-        failures = self._sum(float(problem is not None))
-        try:
-            if self.accelerator.is_main_process and not failures:
-                checkpoints.complete(partial, {"step": step, "progress": vars(self.progress)} | self._shape())
-                checkpoints.rotate(folder, self.settings.keep_checkpoints)
-        except OSError as error:
-            problem, failures = error, 1
-        if failures:
+        information = {"step": step, "progress": vars(self.progress)} | self._shape()
+        problem = (
+            self._problem_in(_make_anew, partial, main_only=True)
+            or self._problem_in(self._write, partial)
+            or self._problem_in(checkpoints.complete, partial, information, main_only=True)
+        )
+        if problem is not None:
             shutil.rmtree(partial, ignore_errors=True)
             last = checkpoints.newest_complete(folder)
             raise CheckpointError(
-                f"The checkpoint of step {step} could not be written ({problem or 'by another process'}). "
-                f"The last good one is {last}: make room and resume."
+                f"The checkpoint of step {step} could not be written ({' '.join(str(problem).split())}). "
+                + (f"The last good one is {last}: make room and resume." if last else "There is none before it.")
             )
-        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            checkpoints.rotate(folder, self.settings.keep_checkpoints)
+
+    def _problem_in(self, work: Callable[..., Any], *arguments: Any, main_only: bool = False) -> Exception | None:
+        """Does some work, and says what went wrong with it, here or in another process. They wait for each other."""
+        problem = None
+        try:
+            if self.accelerator.is_main_process or not main_only:
+                work(*arguments)
+        except (OSError, RuntimeError, SafetensorError) as error:  # a full disk, to Python, torch and safetensors
+            problem = error
+        failures = self._sum(float(problem is not None))
+        return problem or (RuntimeError("in another process") if failures else None)
 
     def _write(self, folder: Path):
         """This process's part of a checkpoint."""
@@ -326,7 +332,7 @@ class Pretrainer:
                 raise KeyboardInterrupt
             self._stop_signal = number
 
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        self._stop_signal, numbers = 0, (signal.SIGTERM, signal.SIGINT)
         before = {number: signal.signal(number, remember) for number in numbers}
         try:
             yield
@@ -335,12 +341,13 @@ class Pretrainer:
                 signal.signal(number, handler)
 
     def _stop_everywhere(self) -> bool:
-        return self._sum(float(self._stop_signal != 0)) > 0
+        self.was_interrupted = self._sum(float(self._stop_signal != 0)) > 0
+        return self.was_interrupted
 
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether a signal ended the loop."""
-        return self._stop_signal != 0
+
+def _make_anew(folder: Path):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
