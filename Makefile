@@ -15,7 +15,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: $(INSTALLED)  ## One word in several senses, seen by the English model that comes with the package; offline
+demo: $(INSTALLED)  ## Train a small ELMo for about a minute and look at its vectors, offline
 	$(BIN)/python -m elmo_hf.demo
 
 test: $(INSTALLED)  ## Run the tests

@@ -90,6 +90,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_missing = [r"^mixer\."]
     _keys_to_ignore_on_load_unexpected = [r"^mixer\.", r"^softmax\."]  # `add_mixer=False`; of pretraining
 
+    def save_pretrained(self, *args, **kwargs):
+        """As any model's. For `trust_remote_code` the config names the encoder too: `AutoModel` takes it from here."""
+        if self.is_remote_code():
+            named = getattr(self.config, "auto_map", None) or {}
+            self.config.auto_map = {"AutoModel": "modeling_elmo.ElmoModel"} | named
+        super().save_pretrained(*args, **kwargs)
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         """The original's initialisation."""

@@ -23,7 +23,7 @@ def round_up(number: int, weight: torch.Tensor) -> int:
     How many rows a product with `weight` should get for `number` of them: a round number where the kernel for each new
     shape is compiled first, which takes longer than the product itself (bf16 on a CPU).
     """
-    rounds = product_dtype(weight) == torch.bfloat16 and weight.device.type == "cpu"
+    rounds = weight.device.type == "cpu" and product_dtype(weight) == torch.bfloat16
     return -(-number // ROWS) * ROWS if rounds else number
 
 

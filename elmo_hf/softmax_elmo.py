@@ -209,14 +209,16 @@ class ElmoAdaptiveSoftmax(nn.Module):
         first = self.bounds[0]
         head_labels = torch.where(group > 0, first + group - 1, labels)
         loss = self._loss(hidden, head_labels, self.head)
-        for number, tail in enumerate(self.tails, start=1):
-            down, up = cast(tuple[nn.Linear, nn.Linear], tuple(cast(nn.Sequential, tail)))
+        for number, (down, up) in enumerate(self._tail_layers(), start=1):
             members = (group == number).nonzero().squeeze(1)
             filling = round_up(len(members), up.weight) - len(members)
             rows = F.pad(hidden[members], (0, 0, 0, filling))
             tail_labels = F.pad(labels[members] - self.bounds[number - 1], (0, filling), value=IGNORED)
             loss = loss + self._loss(_linear(rows, down.weight), tail_labels, up)
         return loss
+
+    def _tail_layers(self) -> list[tuple[nn.Linear, nn.Linear]]:
+        return [cast(tuple[nn.Linear, nn.Linear], tuple(cast(nn.Sequential, tail))) for tail in self.tails]
 
     @staticmethod
     def _loss(hidden: torch.Tensor, labels: torch.Tensor, layer: nn.Linear) -> torch.Tensor:
@@ -227,7 +229,7 @@ class ElmoAdaptiveSoftmax(nn.Module):
         head = _at_least_fp32(_linear(hidden, self.head.weight, self.head.bias)).log_softmax(dim=-1)
         first = self.bounds[0]
         parts = [head[:, :first]]
-        for number, (down, up) in enumerate(self.tails):
+        for number, (down, up) in enumerate(self._tail_layers()):
             tail = _linear(_linear(hidden, down.weight), up.weight, up.bias)
             parts.append(_at_least_fp32(tail).log_softmax(dim=-1) + head[:, first + number, None])
         return torch.cat(parts, dim=-1)

@@ -132,8 +132,8 @@ class ElmoCharacterEncoder(nn.Module):
 
     def _convolve(self, char_ids: torch.Tensor) -> torch.Tensor:
         """`(words, slots)` → the largest response of every filter, `(words, char_feature_size)`."""
-        table = self.char_embeddings.weight
-        chars = self.char_embeddings(char_ids).to(product_dtype(table))  # (words, slots, char_embedding_size)
+        chars = self.char_embeddings(char_ids)  # (words, slots, char_embedding_size)
+        chars = chars.to(product_dtype(chars))  # the table itself may be elsewhere, offloaded
         return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
 
 

@@ -135,4 +135,5 @@ def test_the_public_names_are_these():
         "ElmoStates",
         "ElmoTokenizer",
         "__version__",
+        "default_model",
     ]

@@ -125,6 +125,7 @@ def pretrain(
 
     Example: elmo-hf pretrain corpus/*.txt.gz --vocab vocab.txt --heldout heldout.txt --out my-elmo
     """
+    logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
     given = {"steps": steps, "epochs": epochs, "batch_size": batch_size}
     if steps and not epochs:
         given["epochs"] = None  # the text is read again until the steps are done
@@ -201,8 +202,7 @@ def perplexity(
         raise typer.BadParameter("name at least one text.", param_hint="FILE")
     corpora = [pretraining.Corpus(file, column=column, split=split) for file in files]
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
-    with _bad_parameters():
-        model, tokenizer = pretraining.load_language_model(model_name)
+    model, tokenizer = pretraining.load_language_model(model_name)
     encode = pretraining.SentenceEncoder(tokenizer, pretokenized)
     typer.echo(f"{'text':<32}{'state':>10}{'forward':>10}{'backward':>10}{'words':>12}")
     for file, corpus in zip(files, corpora, strict=True):

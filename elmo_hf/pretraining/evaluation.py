@@ -69,12 +69,14 @@ def perplexity(
         reset_documents=True,
         allow_fewer=True,
     )
+    run = vars(model).get("_original_forward", model)  # without what Accelerate puts around it for mixed precision
     was_training = model.training
     model.eval()
     sums, targets, state = [0.0, 0.0], 0, None
     try:
         while (max_targets is None or targets < max_targets) and (window := streams.take()) is not None:
-            output = model(**window.model_inputs(model.device), initial_state=state, num_items_in_batch=1)
+            with torch.autocast(model.device.type, enabled=False):
+                output = run(**window.model_inputs(model.device), initial_state=state, num_items_in_batch=1)
             for direction, loss in enumerate((output.forward_loss, output.backward_loss)):
                 sums[direction] += math.nan if loss is None else loss.item()
             state = ElmoStates(*output.states)

@@ -98,10 +98,21 @@ def starting_point(
 
 def load_language_model(name: str) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
     """A model with its softmax, and its tokenizer."""
-    model, loading = cast(Any, ElmoForPreTraining.from_pretrained(name, output_loading_info=True))
+    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True, "ignore_mismatched_sizes": True}
+    try:
+        found = ElmoForPreTraining.from_pretrained(name, output_loading_info=True, **options)
+        model, loading = cast(tuple[ElmoForPreTraining, dict[str, Any]], found)
+        tokenizer = ElmoTokenizer.from_pretrained(name)
+    except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{name} is no model folder or name on the Hub that can be loaded: {reason}") from error
     if any(key.startswith("softmax.") for key in loading["missing_keys"]):
         raise ModelError(f"{name} has no softmax, so it cannot predict words: it was saved without, or converted.")
-    return model, ElmoTokenizer.from_pretrained(name)
+    if loading["missing_keys"]:
+        raise ModelError(f"{name} lacks the weights {', '.join(sorted(loading['missing_keys']))}.")
+    for key, shape, expected in sorted(loading["mismatched_keys"]):
+        raise ModelError(f"{name}: {key} should be {tuple(expected)} by config.json, found {tuple(shape)}.")
+    return model, tokenizer
 
 
 def extended(
@@ -121,11 +132,8 @@ def extended(
     old_words = sorted(
         (word for word, number in known.items() if number < model.config.vocab_size), key=known.__getitem__
     )
-    if len(old_words) != model.config.vocab_size:
-        raise ModelError(
-            f"The tokenizer has {len(old_words)} of the model's {model.config.vocab_size} words: they do not belong "
-            "together, so that no word can be added."
-        )
+    if tokenizer.vocab_size != model.config.vocab_size:
+        raise ModelError(f"The tokenizer has {tokenizer.vocab_size} words and the model {model.config.vocab_size}.")
     options: dict[str, Any] = {
         "splitting": tokenizer.splitting,
         "segmenter": tokenizer._given_segmenter,

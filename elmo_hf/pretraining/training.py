@@ -312,7 +312,8 @@ class Pretrainer:
         process, device = self.accelerator.process_index, self.accelerator.device
         self.streams.load_state_dict(json.loads((checkpoint / f"streams-{process}.json").read_text("utf-8")))
         if (states := checkpoint / f"states-{process}.safetensors").exists():
-            self.state = ElmoStates(**load_file(states, device=str(device)))
+            # Not by safetensors itself, which does not know "cpu:0", the device of one process among several.
+            self.state = ElmoStates(**{name: tensor.to(device) for name, tensor in load_file(states).items()})
         self.progress = Progress(**manifest["progress"])
         self.history.forget_after(self.progress.step)
         return True

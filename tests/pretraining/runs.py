@@ -12,8 +12,8 @@ from elmo_hf.pretraining import Corpus, Pretrainer, PretrainingSettings
 from elmo_hf.pretraining.history import read_history
 from elmo_hf.vocabulary_elmo import write_vocabulary
 
-WORDS = "the a cat dog bird fish sees hears likes meets big small old red and near river bank house tree".split()
-VOCABULARY = ["<S>", "</S>", "<UNK>", *WORDS]
+TEXT_WORDS = "the a cat dog bird fish sees hears likes meets big small old red and near river bank house tree"
+VOCABULARY = ["<S>", "</S>", "<UNK>", *TEXT_WORDS.split()]
 REPETITIVE = [["the cat sees the dog", "a bird hears the fish", "the dog likes a tree"]] * 6
 # All that is drawn at random in a step: dropout, words of the softmax, resets of the state.
 FIELDS = {
@@ -40,7 +40,7 @@ SETTINGS = {
 def random_documents(lengths: Sequence[int], seed: int = 0) -> list[list[str]]:
     """Documents of so many sentences, of known words and a few that are not."""
     generator = random.Random(seed)
-    words = [*WORDS, "zebra"]
+    words = [*VOCABULARY[3:], "zebra"]
     return [
         [" ".join(generator.choices(words, k=generator.randint(1, 8))) for _ in range(length)] for length in lengths
     ]

@@ -1,6 +1,7 @@
 """A checkpoint is there as a whole or not at all, and there is always one to go on from."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def test_a_partial_checkpoint_is_never_found(tmp_path):
 def test_other_names_are_no_checkpoints(tmp_path):
     (checkpoint,) = save(tmp_path, 1)
     for name in ("step-2-copy", "step-", "my-step-3", "step-00000002.old"):
-        checkpoint.copy(tmp_path / name) if hasattr(checkpoint, "copy") else (tmp_path / name).mkdir()
+        shutil.copytree(checkpoint, tmp_path / name)
     (tmp_path / checkpoint_name(9)).write_text("a file", "utf-8")
     assert newest_complete(tmp_path) == checkpoint
 

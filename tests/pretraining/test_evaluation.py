@@ -4,10 +4,12 @@ import math
 
 import pytest
 import torch
+from accelerate import Accelerator, PartialState
+from accelerate.state import AcceleratorState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.pretraining import evaluation
 from elmo_hf.pretraining.evaluation import Perplexity, perplexity, protocol
 from elmo_hf.pretraining.streams import SentenceEncoder
@@ -54,18 +56,22 @@ def by_hand(model: ElmoForPreTraining, documents: list[list[str]], carry_state: 
             words, char_ids = row["input_ids"], row["char_ids"]
             # forward reads <S> w1 … wn, backward </S> wn … w1
             for direction, read, wanted in (
-                ("forward", char_ids[:, :-1], words[:, 1:]),
-                ("backward", char_ids[:, 1:], words[:, :-1]),
+                ("forward", slice(None, -1), words[0, 1:]),
+                ("backward", slice(1, None), words[0, :-1]),
             ):
                 if model.config.directions not in ("both", direction):
                     continue
                 output = model.elmo(
-                    char_ids=read, initial_state=states[direction], directions=direction, output_states=True
+                    input_ids=words[:, read],
+                    char_ids=char_ids[:, read],
+                    initial_state=states[direction],
+                    directions=direction,
+                    output_states=True,
                 )
                 if carry_state:
                     states[direction] = output.states
                 log_probs = model.softmax.log_probs(output.last_hidden_state[0])
-                losses[direction].append(-log_probs.gather(1, wanted[0].unsqueeze(1)).double().flatten())
+                losses[direction].append(-log_probs.gather(1, wanted.unsqueeze(1)).double().flatten())
     means = {name: torch.cat(parts).mean().item() if parts else math.nan for name, parts in losses.items()}
     targets = max(sum(map(len, parts)) for parts in losses.values())
     return Perplexity(math.exp(means["forward"]), math.exp(means["backward"]), targets)
@@ -124,10 +130,11 @@ def test_a_direction_that_a_model_lacks_has_no_perplexity(corpus, directions, ca
     assert math.isnan(found.mean)
 
 
-def test_a_model_with_a_table_of_words_has_a_perplexity(corpus):
-    found = perplexity(language_model(token_inputs="words"), ENCODE, corpus(TEXT))
-    assert 1 < found.forward < 1000
-    assert found.targets == 31
+@pytest.mark.parametrize("token_inputs", ["words", "both"])
+@pytest.mark.parametrize("carry_state", [False, True])
+def test_a_model_with_a_table_of_words_has_its_perplexity(corpus, token_inputs, carry_state):
+    model = language_model(token_inputs=token_inputs)
+    assert_same(perplexity(model, ENCODE, corpus(TEXT), carry_state=carry_state), by_hand(model, TEXT, carry_state))
 
 
 def test_the_mean_is_that_of_the_losses():
@@ -144,6 +151,27 @@ def test_the_model_is_left_as_it_was(corpus, training):
     assert all(parameter.grad is None for parameter in model.parameters())
     assert perplexity(model, ENCODE, corpus(TEXT)) == first  # no dropout, nothing drawn
     assert torch.is_grad_enabled()
+
+
+def test_mixed_precision_of_training_is_not_that_of_evaluation(corpus, monkeypatch):
+    """Neither around the call nor around the model: what is printed is what the stored model has."""
+    model, text = language_model(), corpus(TEXT)
+    expected = perplexity(model, ENCODE, text)
+    plain_forward, seen = ElmoModel._run_layers, []
+
+    def forward(*arguments):
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return plain_forward(*arguments)
+
+    monkeypatch.setattr(ElmoModel, "_run_layers", forward)
+    for state in (AcceleratorState, PartialState):
+        monkeypatch.setattr(state, "_shared_state", {})
+    accelerator = Accelerator(cpu=True, mixed_precision="bf16")
+    prepared = accelerator.unwrap_model(accelerator.prepare(model))
+    with torch.autocast("cpu"):
+        assert perplexity(prepared, ENCODE, text) == expected
+    assert seen
+    assert not any(seen)
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -1,0 +1,158 @@
+"""
+`python -m tests.pretraining.forked`: runs `elmo-hf` many times, as processes of their own that can be killed.
+
+Each is forked from one that has done nothing but import, as the import takes far longer than a tiny run. The plan comes
+as JSON on standard input, what came of it goes to standard output.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# Threads would not survive the fork, and their number would decide the last bits of a loss.
+ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
+PATIENCE = 1800  # seconds, for processes that wait for each other for ever
+
+
+def run_plan(plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """
+    Runs commands one after the other.
+
+    Args:
+        plan: For each command `arguments`, the number of `processes` (default: a plain one, not launched as one of
+            several), a `signal` with the number of `steps` that the run in `folder` makes before it is sent, and `to`,
+            the ranks that get it (default: all); `full_disk`, the rank that cannot write.
+
+    Returns:
+        For each the exit `codes` (negative: the signal), `output` and `errors` of all its processes, and digests of
+        their `weights` in the end.
+    """
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.pretraining.forked"],
+        input=json.dumps(plan),
+        env=os.environ | ENVIRONMENT,
+        cwd=Path(__file__).parent.parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def _run(command: dict[str, Any], place: Path) -> dict[str, Any]:
+    place.mkdir()
+    number = command.get("processes", 0)
+    environments: list[dict[str, str]] = [{}]
+    if number:
+        shared = {"WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _port()}
+        ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in range(number)]
+        environments = [{name: str(value) for name, value in (shared | rank).items()} for rank in ranks]
+    done = _steps(command)
+    children = [_fork(command, place / str(rank), environment) for rank, environment in enumerate(environments)]
+    codes: dict[int, int] = {}
+    due = None
+    if "signal" not in command:
+        due = float("inf")
+    start = time.monotonic()
+    while len(codes) < len(children):
+        for child in set(children) - codes.keys():
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                codes[child] = os.waitstatus_to_exitcode(status)
+        if due is None and _steps(command) >= done + command["steps"]:
+            due = time.monotonic() + random.uniform(0, 0.05)  # in the middle of anything
+        if time.monotonic() - start > PATIENCE:
+            due, command = 0, command | {"signal": signal.SIGKILL, "to": range(len(children))}
+        if due is not None and time.monotonic() >= due:
+            due = float("inf")
+            for rank in command.get("to", range(len(children))):
+                if children[rank] not in codes:
+                    os.kill(children[rank], command["signal"])
+        time.sleep(0.002)
+    return {
+        "codes": [codes[child] for child in children],
+        "output": [(place / str(rank) / "output").read_text() for rank in range(len(children))],
+        "errors": [(place / str(rank) / "errors").read_text() for rank in range(len(children))],
+        "weights": [path.read_text() for path in sorted(place.glob("*/weights"))],
+    }
+
+
+def _steps(command: dict[str, Any]) -> int:
+    """How many steps the run has recorded, the ones that were made again included."""
+    try:
+        return (Path(command["folder"]) / "history.jsonl").read_bytes().count(b'"loss"')
+    except (KeyError, FileNotFoundError):
+        return 0
+
+
+def _port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def _fork(command: dict[str, Any], place: Path, environment: dict[str, str]) -> int:
+    place.mkdir()
+    child = os.fork()
+    if child:
+        return child
+    code = 70
+    try:
+        for name, stream in (("output", 1), ("errors", 2)):
+            os.dup2(os.open(place / name, os.O_WRONLY | os.O_CREAT), stream)
+        os.environ.update(environment)
+        sys.argv = ["elmo-hf", *command["arguments"]]
+        code = _main(place, fails=environment.get("RANK") == str(command.get("full_disk")))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _main(place: Path, fails: bool) -> int:
+    from elmo_hf import cli
+    from elmo_hf.pretraining import Run, training
+
+    def full_disk(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if fails:
+        training.save_file = full_disk
+    save_model = Run.save_model
+
+    def save_and_digest(run: Run):
+        digest = hashlib.sha256()
+        for tensor in run.trainer.unwrapped.state_dict().values():
+            digest.update(tensor.numpy().tobytes())
+        (place / "weights").write_text(digest.hexdigest())
+        save_model(run)
+
+    Run.save_model = save_and_digest
+    try:
+        cli.main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    return 1
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    import elmo_hf.cli  # noqa: F401  (for the children)
+
+    with tempfile.TemporaryDirectory() as temporary:
+        commands = json.load(sys.stdin)
+        found = [_run(command, Path(temporary) / str(number)) for number, command in enumerate(commands)]
+    json.dump(found, sys.stdout)

@@ -1,0 +1,453 @@
+"""A run is begun or not at all, survives any kill, alone or in company, and ends in a model that loads."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
+
+from elmo_hf.pretraining import (
+    CheckpointError,
+    Corpus,
+    Run,
+    RunError,
+    RunText,
+    SentenceEncoder,
+    TextError,
+    checkpoints,
+    perplexity,
+)
+from elmo_hf.pretraining.history import read_history
+from tests.pretraining.forked import ENVIRONMENT, run_plan
+from tests.pretraining.runs import (
+    command_line,
+    count_targets,
+    random_documents,
+    recorded_losses,
+    tiny_language_model,
+    tiny_settings,
+    tiny_tokenizer,
+    write_text,
+    write_words,
+)
+from tests.pretraining.test_training import files_of_at_most
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENTS = random_documents([3, 1, 4, 2, 5, 3])
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_text(tmp_path / "text.txt", DOCUMENTS)
+
+
+@pytest.fixture
+def begin(text):
+    """Begins a tiny run."""
+
+    def begin(folder, *, sources=None, heldout=(), tracker=None, **changes):
+        run_text = RunText([str(text)] if sources is None else sources, [str(path) for path in heldout])
+        run_text.pretokenized = True
+        return Run.begin(folder, tiny_language_model(), tiny_tokenizer(), run_text, tiny_settings(**changes), tracker)
+
+    return begin
+
+
+def description(folder: Path) -> dict:
+    return json.loads((folder / "run.json").read_text())
+
+
+# ---- The folder.
+
+
+def test_a_finished_run_is_a_model_folder_that_the_auto_classes_load(begin, text, tmp_path):
+    run = begin(tmp_path / "run", heldout=[text], steps=5)
+    result = run.train()
+    model = AutoModelForPreTraining.from_pretrained(tmp_path / "run")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run")
+    assert tokenizer.get_vocab() == run.tokenizer.get_vocab()
+    assert perplexity(model, SentenceEncoder(tokenizer, True), Corpus(text)) == result
+    trained = run.trainer.unwrapped.state_dict()
+    assert [name for name, tensor in model.state_dict().items() if not torch.equal(tensor, trained[name])] == []
+
+    encoder = AutoModel.from_pretrained(tmp_path / "run").eval()
+    batch = tokenizer("the cat sees a zebra", return_tensors="pt", return_token_type_ids=False)
+    labels = {"labels": batch["input_ids"].roll(-1), "backward_labels": batch["input_ids"].roll(1)}
+    with torch.no_grad():
+        top = encoder(**batch, output_hidden_states=True).hidden_states[-1]
+        output = model.eval()(**batch, **labels)
+    torch.testing.assert_close(top, output.last_hidden_state)
+    for loss, part, wanted in zip(
+        (output.forward_loss, output.backward_loss), top.chunk(2, dim=-1), labels.values(), strict=True
+    ):
+        torch.testing.assert_close(-model.softmax.log_probs(part[0])[range(7), wanted[0]].mean(), loss)
+
+
+def test_config_tokenizer_and_a_first_checkpoint_are_there_from_the_beginning(begin, tmp_path):
+    begin(tmp_path / "new" / "run", steps=5)
+    folder = tmp_path / "new" / "run"
+    assert AutoTokenizer.from_pretrained(folder).vocab_size == 23
+    assert checkpoints.newest_complete(folder / "checkpoints").name == "step-00000000"
+    assert not (folder / "model.safetensors").exists()
+    assert Run.resume(folder).train() is None
+    assert (folder / "model.safetensors").exists()
+
+
+def test_the_schedule_is_as_long_as_the_text(begin, tmp_path):
+    run = begin(tmp_path / "run", epochs=2, accumulate=2)
+    assert run.trainer.total_steps == -(-2 * count_targets(DOCUMENTS) // (2 * 5 * 2))
+
+
+def test_the_same_seed_gives_the_same_run(begin, tmp_path):
+    for name, seed in (("one", 1), ("same", 1), ("other", 2)):
+        begin(tmp_path / name, steps=4, seed=seed).train()
+    assert recorded_losses(tmp_path / "one") == recorded_losses(tmp_path / "same")
+    assert recorded_losses(tmp_path / "one") != recorded_losses(tmp_path / "other")
+
+
+# ---- A run that cannot begin leaves nothing behind.
+
+
+def paths_in(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
+@pytest.mark.parametrize("kind", ["run", "files", "file"])
+def test_a_folder_in_use_is_refused_and_untouched(begin, tmp_path, kind):
+    folder = tmp_path / "used"
+    if kind == "run":
+        begin(folder, steps=1)
+    elif kind == "files":
+        folder.mkdir()
+        (folder / "mine").write_text("precious")
+    else:
+        folder.write_text("precious")
+    before = paths_in(tmp_path)
+    with pytest.raises(RunError, match="already holds a run: go on with --resume" if kind == "run" else "not an empty"):
+        begin(folder, steps=1)
+    assert paths_in(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"batch_size": 7}, r"The text has 6 documents, fewer than the 7 streams: lower the batch size"),
+        ({"sources": []}, "No text was given"),
+        ({"sources": ["missing.txt"]}, "No such file or folder: missing.txt"),
+        ({"heldout": ["missing.txt"]}, "No such file or folder: missing.txt"),
+        ({"sources": ["{folder}/empty.txt"]}, "not a single sentence in"),
+        ({"heldout": ["{folder}/empty.txt"]}, "not a single sentence in"),
+        ({"sources": ["{folder}/binary"]}, "binary, line 1, is not UTF-8 text"),
+        ({"heldout": ["{folder}/binary"]}, "binary, line 1, is not UTF-8 text"),
+        ({"tracker": "nonsense"}, "There is no tracker 'nonsense' here: .* choose one of .*tensorboard"),
+        ({"tracker": "wandb"}, "There is no tracker 'wandb' here: install its package"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("limit", [{"steps": 5}, {"epochs": 1}], ids=str)
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_mistake_at_the_start_leaves_the_folder_as_it_was(begin, tmp_path, arguments, error, limit, exists):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    (tmp_path / "binary").write_bytes(b"\0\1\2")
+    arguments = {
+        name: [part.format(folder=tmp_path) for part in value] if isinstance(value, list) else value
+        for name, value in arguments.items()
+    }
+    if exists:
+        (tmp_path / "new" / "run").mkdir(parents=True)
+    before = paths_in(tmp_path)
+    with pytest.raises((TextError, RunError), match=error) as caught:
+        begin(tmp_path / "new" / "run", **(arguments | limit))
+    assert "\n" not in str(caught.value)
+    assert paths_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_first_checkpoint_that_cannot_be_written_leaves_nothing(begin, tmp_path, exists):
+    if exists:
+        (tmp_path / "new" / "run").mkdir(parents=True)
+    before = paths_in(tmp_path)
+    with files_of_at_most(9_000), pytest.raises((CheckpointError, OSError)):
+        begin(tmp_path / "new" / "run", steps=1)
+    assert paths_in(tmp_path) == before
+    begin(tmp_path / "new" / "run", steps=1)
+
+
+# ---- Resume.
+
+
+def test_there_must_be_a_run_to_resume(begin, tmp_path):
+    with pytest.raises(RunError, match=r"holds no run \(run.json is missing\): leave --resume away"):
+        Run.resume(tmp_path)
+    run = begin(tmp_path / "run", steps=1)
+    (run.folder / "checkpoints" / "step-00000000" / "model.safetensors").unlink()
+    with pytest.raises(RunError, match="has no complete checkpoint: the run never began; remove the folder"):
+        Run.resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"batch_size": 3}, "was made by a run of .*'batch_size': 2"),
+        ({"learning_rat": 1}, "learning_rat cannot be changed on resume"),
+        ({"dropout": 0.5, "steps": 9}, "dropout cannot be changed on resume"),
+        ({"learning_rate": "high"}, "learning_rate"),
+        ({"steps": 0}, "steps"),
+    ],
+    ids=str,
+)
+def test_a_resume_with_a_mistake_does_not_change_the_run(begin, tmp_path, changes, error):
+    begin(tmp_path / "run", steps=2)
+    before = description(tmp_path / "run")
+    with pytest.raises(Exception, match=error):
+        Run.resume(tmp_path / "run", **changes)
+    assert description(tmp_path / "run") == before
+    Run.resume(tmp_path / "run").train()
+
+
+def test_more_steps_prolong_a_run_as_if_it_had_been_begun_with_them(begin, tmp_path):
+    constant = {"decay_share": 0.0}
+    begin(tmp_path / "long", steps=8, **constant).train()
+    begin(tmp_path / "run", steps=3, **constant).train()
+    again = Run.resume(tmp_path / "run", steps=8)
+    assert again.trainer.total_steps == 8
+    again.train()
+    assert recorded_losses(tmp_path / "run") == recorded_losses(tmp_path / "long")
+    assert description(tmp_path / "run")["settings"]["steps"] == 8
+
+
+def test_a_run_of_one_epoch_goes_on_with_a_second(begin, tmp_path):
+    begin(tmp_path / "run", epochs=1, decay_share=0.0).train()
+    steps = max(recorded_losses(tmp_path / "run"))
+    again = Run.resume(tmp_path / "run", epochs=2)
+    assert again.trainer.total_steps == 2 * description(tmp_path / "run")["total_steps"] / 2
+    assert again.trainer.settings.learning_rate_at(steps + 1, again.trainer.total_steps) > 0
+    again.train()
+    assert again.trainer.progress.words == 2 * count_targets(DOCUMENTS)
+
+
+def test_more_steps_go_on_after_the_last_epoch(begin, tmp_path):
+    begin(tmp_path / "run", epochs=1).train()
+    steps = max(recorded_losses(tmp_path / "run"))
+    again = Run.resume(tmp_path / "run", steps=steps + 5, epochs=None)
+    again.train()
+    assert max(recorded_losses(tmp_path / "run")) == steps + 5
+
+
+def test_a_finished_run_that_is_resumed_is_finished(begin, text, tmp_path):
+    run = begin(tmp_path / "run", heldout=[text], steps=3)
+    result = run.train()
+    weights = (tmp_path / "run" / "model.safetensors").read_bytes()
+    (tmp_path / "run" / "model.safetensors").unlink()  # killed after the last checkpoint
+    assert Run.resume(tmp_path / "run").train() == result
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == weights
+
+
+def test_the_precision_of_a_run_is_chosen_once(begin, tmp_path):
+    begin(tmp_path / "run", steps=1)
+    assert Run.resume(tmp_path / "run", mixed_precision="auto").trainer.settings.mixed_precision == "no"
+
+
+def test_a_model_that_cannot_be_written_is_one_line_and_the_run_can_be_finished(begin, tmp_path):
+    run = begin(tmp_path / "run", steps=2)
+    run.trainer.train()
+    before = paths_in(tmp_path)
+    with files_of_at_most(5_000), pytest.raises(CheckpointError, match=r"could not be written .* resume") as caught:
+        run.save_model()
+    assert "\n" not in str(caught.value)
+    assert paths_in(tmp_path) == before
+    Run.resume(tmp_path / "run").train()
+    AutoModel.from_pretrained(tmp_path / "run")
+
+
+def test_a_tracker_gets_the_last_evaluation_too(begin, text, tmp_path):
+    pytest.importorskip("tensorboard")
+    run = begin(tmp_path / "run", heldout=[text], steps=2, tracker="tensorboard")
+    (tracker,) = run.trainer.accelerator.trackers
+    with mock.patch.object(tracker, "finish", side_effect=tracker.finish) as finish:
+        run.train()
+    finish.assert_called_once_with()
+    written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*tfevents*"))
+    assert b"backward_perplexity" in written
+    assert b"loss" in written
+
+
+# ---- Killed for real. The commands are those of the command line, in processes of their own.
+
+
+@pytest.fixture
+def vocab(tmp_path):
+    return write_words(tmp_path / "vocab.txt")
+
+
+def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(text, vocab, tmp_path):
+    settings = {"steps": 60, "save_every": 2, "evaluate_every": 5, "seed": random.randrange(1000)}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    kill = {"folder": str(killed), "signal": signal.SIGKILL}
+    resume = ["pretrain", "--resume", "--out", str(killed)]
+    *results, last, _ = run_plan(
+        [
+            {"arguments": command_line(text, vocab, killed, **settings), "steps": 3} | kill,
+            *({"arguments": resume, "steps": steps} | kill for steps in (1, 2, 5, 1, 3, 7)),
+            {"arguments": resume},
+            {"arguments": command_line(text, vocab, whole, **settings)},
+        ]
+    )
+    codes = [code for result in results for code in result["codes"]]
+    assert codes[0] == -signal.SIGKILL
+    assert set(codes) <= {-signal.SIGKILL, 0}  # a fast machine may be done early
+    assert last["codes"] == [0]
+    assert "going on after step" in last["output"][0]
+    assert recorded_losses(killed) == recorded_losses(whole)
+    assert sorted(recorded_losses(whole)) == list(range(1, 61))
+    assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["step-00000058", "step-00000060"]
+    names = [{path.name for path in folder.iterdir()} for folder in (killed, whole)]
+    assert names[0] == names[1]
+
+
+# ---- Two processes. Of the documents every other one goes to each: the second has little to read.
+
+UNEVEN = random_documents([6, 2, 5, 2, 7], seed=3)
+PAIR = {
+    "window": 2,
+    "seed": 3,
+    "dropout": 0.0,
+    "reset_probability": 0.0,
+    "softmax_type": "adaptive",
+    "softmax_cutoffs": [5, 20],
+    "save_every": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Folder, and what came of each command."""
+    folder = tmp_path_factory.mktemp("pairs")
+    text, vocab = write_text(folder / "text.txt", UNEVEN), write_words(folder / "vocab.txt")
+
+    def begin(name, **changes):
+        return command_line(text, vocab, folder / name, **(PAIR | changes))
+
+    def resume(name):
+        return ["pretrain", "--resume", "--out", str(folder / name)]
+
+    random_parts = {"dropout": 0.2, "reset_probability": 0.5, "softmax_type": "sampled", "softmax_cutoffs": None}
+    killed, stopped = ({"folder": str(folder / name)} for name in ("killed", "stopped"))
+    plan = {
+        "single": {"arguments": begin("single", batch_size=4, steps=1)},
+        "whole": {"arguments": begin("whole"), "processes": 2},
+        "random": {"arguments": begin("random", **random_parts), "processes": 2},
+        "killed": {"arguments": begin("killed", **random_parts), "processes": 2, "signal": signal.SIGKILL, "steps": 6}
+        | killed,
+        "alone": {"arguments": resume("killed")},
+        "resumed": {"arguments": resume("killed"), "processes": 2},
+        "stopped": {"arguments": begin("stopped", **random_parts), "processes": 2, "signal": signal.SIGTERM, "steps": 3}
+        | {"to": [1]}
+        | stopped,
+        "resumed after stop": {"arguments": resume("stopped"), "processes": 2},
+        "full disk": {"arguments": begin("full"), "processes": 2, "full_disk": 1},
+        "too few": {"arguments": begin("few", batch_size=3), "processes": 2},
+    }
+    return folder, dict(zip(plan, run_plan(list(plan.values())), strict=True))
+
+
+def words_of(folder: Path) -> int:
+    manifest = checkpoints.read_manifest(checkpoints.newest_complete(folder / "checkpoints"))
+    return manifest["progress"]["words"]
+
+
+def test_two_processes_read_the_text_once_though_one_is_done_early(pairs):
+    folder, results = pairs
+    for name in ("whole", "random"):
+        assert results[name]["codes"] == [0, 0], results[name]["errors"]
+        assert words_of(folder / name) == count_targets(UNEVEN)
+        assert results[name]["output"][1] == ""
+    manifest = checkpoints.read_manifest(checkpoints.newest_complete(folder / "whole" / "checkpoints"))
+    assert manifest["processes"] == 2
+
+
+def test_two_processes_end_with_the_same_weights(pairs):
+    _, results = pairs
+    for name in ("whole", "random", "resumed"):
+        first, second = results[name]["weights"]
+        assert first == second
+
+
+def test_two_processes_make_the_step_that_one_with_all_the_streams_makes(pairs):
+    folder, _ = pairs
+    first, other = (read_history(folder / name / "history.jsonl")[0] for name in ("single", "whole"))
+    assert first["words"] == other["words"]
+    assert first["loss"] == pytest.approx(other["loss"], rel=1e-6)
+    assert first["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-5)
+
+
+def test_two_processes_go_on_exactly_after_a_kill(pairs):
+    folder, results = pairs
+    assert results["killed"]["codes"] == [-signal.SIGKILL] * 2
+    assert results["resumed"]["codes"] == [0, 0], results["resumed"]["errors"]
+    assert recorded_losses(folder / "killed") == recorded_losses(folder / "random")
+    assert results["resumed"]["weights"] == results["random"]["weights"]
+    assert words_of(folder / "killed") == count_targets(UNEVEN)
+
+
+def test_a_signal_to_one_process_stops_and_saves_both(pairs):
+    folder, results = pairs
+    assert results["stopped"]["codes"] == [0, 0], results["stopped"]["errors"]
+    message, silence = results["stopped"]["output"]
+    assert f"elmo-hf pretrain --resume --out {folder / 'stopped'}" in message
+    assert silence == ""
+    assert results["resumed after stop"]["codes"] == [0, 0], results["resumed after stop"]["errors"]
+    assert recorded_losses(folder / "stopped") == recorded_losses(folder / "random")
+
+
+def test_another_number_of_processes_is_refused_in_one_line(pairs):
+    _, results = pairs
+    assert results["alone"]["codes"] == [2]
+    (line,) = results["alone"]["errors"]
+    assert line.startswith("elmo-hf: ")
+    assert "'processes': 2" in line
+    assert line.count("\n") == 1
+
+
+def test_a_full_disk_of_one_process_stops_both_with_one_line(pairs):
+    folder, results = pairs
+    assert results["full disk"]["codes"] == [2, 2]
+    lines = [errors.splitlines()[-1] for errors in results["full disk"]["errors"]]
+    good = folder / "full" / "checkpoints" / "step-00000000"
+    for line, reason in zip(lines, ["in another process", "No space left on device"], strict=True):
+        assert f"The checkpoint of step 4 could not be written ({reason}" in line.replace("[Errno 28] ", "")
+        assert f"The last good one is {good}: make room and resume." in line
+    assert [path.name for path in good.parent.iterdir()] == [good.name]
+
+
+def test_too_few_documents_for_all_processes_leave_nothing_behind(pairs):
+    folder, results = pairs
+    assert results["too few"]["codes"][0] == 2
+    assert "The text has 5 documents, fewer than the 6 streams" in results["too few"]["errors"][0]
+    assert not (folder / "few").exists()
+
+
+def test_torchrun_launches_two_processes_on_a_cpu(vocab, tmp_path):
+    text = write_text(tmp_path / "text.txt", UNEVEN)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "elmo_hf.cli"]
+    result = subprocess.run(
+        [sys.executable, *launcher, *command_line(text, vocab, tmp_path / "run", **PAIR)],
+        env=os.environ | ENVIRONMENT | {"ACCELERATE_USE_CPU": "true"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert words_of(tmp_path / "run") == count_targets(UNEVEN)
+    assert result.stdout.count("steps, ") == 1
+    assert sorted(path.name for path in (tmp_path / "run" / "checkpoints").glob("*/streams-*"))[-1] == "streams-1.json"
+    AutoModel.from_pretrained(tmp_path / "run")
