@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ def run_plan(plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Args:
         plan: For each command `arguments`, the number of `processes` (default: a plain one, not launched as one of
-            several), a `signal` with the number of `steps` that the run in `folder` makes before it is sent, and `to`,
-            the ranks that get it (default: all); `full_disk`, the rank that cannot write.
+            several); `full_disk`, the rank that cannot write; a `signal` that the process of one `rank` (default: 0)
+            gets `after` some of its steps, or up to `delay` seconds later, in the middle of anything. If it is killed,
+            so are the others.
 
     Returns:
         For each the exit `codes` (negative: the signal), `output` and `errors` of all its processes, and digests of
@@ -57,27 +59,17 @@ def _run(command: dict[str, Any], place: Path) -> dict[str, Any]:
         shared = {"WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _port()}
         ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in range(number)]
         environments = [{name: str(value) for name, value in (shared | rank).items()} for rank in ranks]
-    done = _steps(command)
     children = [_fork(command, place / str(rank), environment) for rank, environment in enumerate(environments)]
     codes: dict[int, int] = {}
-    due = None
-    if "signal" not in command:
-        due = float("inf")
-    start = time.monotonic()
+    end = time.monotonic() + PATIENCE
     while len(codes) < len(children):
         for child in set(children) - codes.keys():
             pid, status = os.waitpid(child, os.WNOHANG)
             if pid:
                 codes[child] = os.waitstatus_to_exitcode(status)
-        if due is None and _steps(command) >= done + command["steps"]:
-            due = time.monotonic() + random.uniform(0, 0.05)  # in the middle of anything
-        if time.monotonic() - start > PATIENCE:
-            due, command = 0, command | {"signal": signal.SIGKILL, "to": range(len(children))}
-        if due is not None and time.monotonic() >= due:
-            due = float("inf")
-            for rank in command.get("to", range(len(children))):
-                if children[rank] not in codes:
-                    os.kill(children[rank], command["signal"])
+        if -signal.SIGKILL in codes.values() or time.monotonic() > end:
+            for child in set(children) - codes.keys():
+                os.kill(child, signal.SIGKILL)
         time.sleep(0.002)
     return {
         "codes": [codes[child] for child in children],
@@ -85,14 +77,6 @@ def _run(command: dict[str, Any], place: Path) -> dict[str, Any]:
         "errors": [(place / str(rank) / "errors").read_text() for rank in range(len(children))],
         "weights": [path.read_text() for path in sorted(place.glob("*/weights"))],
     }
-
-
-def _steps(command: dict[str, Any]) -> int:
-    """How many steps the run has recorded, the ones that were made again included."""
-    try:
-        return (Path(command["folder"]) / "history.jsonl").read_bytes().count(b'"loss"')
-    except (KeyError, FileNotFoundError):
-        return 0
 
 
 def _port() -> int:
@@ -112,22 +96,24 @@ def _fork(command: dict[str, Any], place: Path, environment: dict[str, str]) -> 
             os.dup2(os.open(place / name, os.O_WRONLY | os.O_CREAT), stream)
         os.environ.update(environment)
         sys.argv = ["elmo-hf", *command["arguments"]]
-        code = _main(place, fails=environment.get("RANK") == str(command.get("full_disk")))
+        code = _main(command, place, rank=int(environment.get("RANK", 0)))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
-def _main(place: Path, fails: bool) -> int:
+def _main(command: dict[str, Any], place: Path, rank: int) -> int:
     from elmo_hf import cli
     from elmo_hf.pretraining import Run, training
 
     def full_disk(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    if fails:
+    if rank == command.get("full_disk"):
         training.save_file = full_disk
+    if "signal" in command and rank == command.get("rank", 0):
+        _send_signal(command)
     save_model = Run.save_model
 
     def save_and_digest(run: Run):
@@ -145,6 +131,28 @@ def _main(place: Path, fails: bool) -> int:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     return 1
+
+
+def _send_signal(command: dict[str, Any]):
+    """Has this process send itself the signal."""
+    from elmo_hf.pretraining import Pretrainer
+
+    step, made = Pretrainer.step, 0
+
+    def send():
+        os.kill(os.getpid(), command["signal"])
+
+    def counted(trainer: Pretrainer):
+        nonlocal made
+        made += 1
+        if made == command["after"] + 1:
+            if "delay" in command:
+                threading.Timer(random.SystemRandom().uniform(0, command["delay"]), send).start()
+            else:
+                send()
+        return step(trainer)
+
+    Pretrainer.step = counted
 
 
 if __name__ == "__main__":

@@ -47,10 +47,12 @@ def test_a_complete_checkpoint_has_its_name_its_files_and_what_was_said_of_it(tm
 def test_the_newest_is_that_of_the_highest_step(tmp_path):
     save(tmp_path, 100, 20, 3)
     assert newest_complete(tmp_path) == tmp_path / checkpoint_name(100)
-    beyond = 123_456_789  # more digits than the name has
-    save(tmp_path, beyond)
+    beyond = 123_456_789  # more digits than the name has room for
+    save(tmp_path, beyond, 99_999_999)
     assert newest_complete(tmp_path) == tmp_path / checkpoint_name(beyond)
-    assert [path.name for path in checkpoints(tmp_path)] == [checkpoint_name(n) for n in (beyond, 100, 20, 3)]
+    assert [path.name for path in checkpoints(tmp_path)] == [
+        checkpoint_name(n) for n in (beyond, 99_999_999, 100, 20, 3)
+    ]
 
 
 def test_without_checkpoints_there_is_none(tmp_path):

@@ -23,7 +23,9 @@ TEXT = [["the cat sat on the mat .", "the dog", "cat"], ["a mat on a mat on a ma
 
 
 def language_model(**fields) -> ElmoForPreTraining:
-    """Small, in evaluation mode, with weights so large that what it reads matters."""
+    """
+    Small, in evaluation mode, with weights so large that what it reads matters, and rounding too: hence in fp64.
+    """
     torch.manual_seed(0)
     sizes = TINY | {"vocab_size": 9, "max_characters_per_token": 8, "dropout": 0.5}
     model = ElmoForPreTraining(ElmoConfig(**(sizes | fields))).eval()
@@ -33,7 +35,7 @@ def language_model(**fields) -> ElmoForPreTraining:
                 parameter.normal_()
             elif "layers" in name or "softmax" in name:
                 parameter.mul_(3)
-    return model
+    return model.double()
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def by_hand(model: ElmoForPreTraining, documents: list[list[str]], carry_state: 
 
 
 def assert_same(found: Perplexity, expected: Perplexity):
-    assert found == pytest.approx(expected, rel=1e-5, nan_ok=True)
+    assert tuple(found) == pytest.approx(tuple(expected), rel=1e-7, nan_ok=True)
     assert found.targets == expected.targets
 
 
@@ -103,6 +105,15 @@ def test_perplexity_is_that_of_every_sentence_by_hand(
         found = perplexity(model, ENCODE, Corpus(path), carry_state=carry_state)
     assert_same(found, by_hand(model, documents, carry_state))
     assert found.targets == sum(len(sentence.split()) + 1 for document in documents for sentence in document)
+
+
+@pytest.mark.parametrize("carry_state", [False, True])
+def test_in_single_precision_perplexity_is_the_same(corpus, carry_state):
+    found, expected = (
+        perplexity(model, ENCODE, corpus(TEXT), carry_state=carry_state)
+        for model in (language_model().float(), language_model())
+    )
+    assert tuple(found) == pytest.approx(tuple(expected), rel=1e-4)
 
 
 def test_a_carried_state_matters(corpus):
