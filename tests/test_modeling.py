@@ -33,13 +33,15 @@ def stacked(states, model, part: int) -> torch.Tensor:
     directions = DIRECTIONS[model.config.directions]
     layers = range(model.config.num_hidden_layers)
     rows = [[[row[d, layer][part] for d in directions] for layer in layers] for row in states]
-    return torch.from_numpy(np.array(rows)).float()
+    return torch.from_numpy(np.array(rows)).to(model.dtype)
 
 
 @settings(max_examples=60)
 @given(configurations, st.integers(0, 2**32 - 1), st.sampled_from([1.0, 4.0]), st.data())
 def test_any_configuration_equals_the_reference(fields, seed, scale, data):
     model = tiny_model(seed % 1000, scale, **fields)
+    if scale > 1:  # large weights without clipping amplify what fp32 rounds beyond 1e-5
+        model = model.double()
     generator = np.random.default_rng(seed)
     rows, words = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 6))
     char_ids = random_words(generator, rows, words, fields["max_characters_per_token"])

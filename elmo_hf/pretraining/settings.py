@@ -1,9 +1,7 @@
 """What a pretraining run is made of, and two recipes."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -85,11 +83,6 @@ class PretrainingSettings:
         if name not in RECIPES:
             raise ValueError(f"There is no recipe {name!r}: choose one of {', '.join(RECIPES)}.")
         return cls(**(RECIPES[name] | overrides))
-
-    @classmethod
-    def load(cls, path: Path) -> "PretrainingSettings":
-        """Reads what [`~PretrainingSettings.save`] wrote."""
-        return cls(**json.loads(path.read_text("utf-8")))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by name."""
