@@ -1,9 +1,11 @@
 """The processes that torchrun or accelerate launched."""
 
+import sys
+import time
 from datetime import timedelta
 
 import torch
-from accelerate import PartialState
+from accelerate import Accelerator, PartialState
 from accelerate.utils import parse_flag_from_env
 
 # The main process counts words and evaluates alone, which may take longer than torch waits by default.
@@ -20,4 +22,17 @@ def this_process() -> PartialState:
     return PartialState(cpu=on_cpu(), timeout=PATIENCE)
 
 
-__all__ = ["on_cpu", "this_process"]
+def sum_over_processes(value: float, accelerator: Accelerator) -> float:
+    """The sum of all processes' values; all of them must ask for it."""
+    if accelerator.num_processes == 1:
+        return value
+    own = torch.tensor(value, dtype=torch.float64, device=accelerator.device)
+    total = accelerator.reduce(own, "sum")
+    # gloo's threads let go of the tensor after the result is there, and need Python's lock for it. A process group that
+    # was taken down before would hold that lock and wait for its threads: for ever.
+    while total.device.type == "cpu" and sys.getrefcount(total) > sys.getrefcount(own):
+        time.sleep(0)
+    return total.item()
+
+
+__all__ = ["on_cpu", "sum_over_processes", "this_process"]

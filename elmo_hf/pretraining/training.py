@@ -25,7 +25,7 @@ from .checkpoints import CheckpointError
 from .compilation import compiled_kernels
 from .evaluation import Perplexity, perplexity
 from .history import History
-from .processes import on_cpu, this_process
+from .processes import on_cpu, sum_over_processes, this_process
 from .settings import PretrainingSettings
 from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
@@ -209,11 +209,7 @@ class Pretrainer:
         )
 
     def _sum(self, value: float) -> float:
-        """Over all processes."""
-        if self.accelerator.num_processes == 1:
-            return value
-        tensor = torch.tensor(value, dtype=torch.float64, device=self.accelerator.device)
-        return self.accelerator.reduce(tensor, "sum").item()
+        return sum_over_processes(value, self.accelerator)
 
     # ---- evaluation and records
 

@@ -6,6 +6,7 @@ as JSON on standard input, what came of it goes to standard output.
 """
 
 import errno
+import faulthandler
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ from typing import Any
 
 # Threads would not survive the fork, and their number would decide the last bits of a loss.
 ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
-PATIENCE = 1800  # seconds, for processes that wait for each other for ever
+PATIENCE = 300  # seconds; a process that waits for ever then says where, and ends
 
 
 def run_plan(plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -69,7 +70,7 @@ def _run(command: dict[str, Any], place: Path) -> dict[str, Any]:
                 codes[child] = os.waitstatus_to_exitcode(status)
         if -signal.SIGKILL in codes.values() or time.monotonic() > end:
             for child in set(children) - codes.keys():
-                os.kill(child, signal.SIGKILL)
+                os.kill(child, signal.SIGKILL if -signal.SIGKILL in codes.values() else signal.SIGABRT)
         time.sleep(0.002)
     return {
         "codes": [codes[child] for child in children],
@@ -94,6 +95,7 @@ def _fork(command: dict[str, Any], place: Path, environment: dict[str, str]) -> 
     try:
         for name, stream in (("output", 1), ("errors", 2)):
             os.dup2(os.open(place / name, os.O_WRONLY | os.O_CREAT), stream)
+        faulthandler.enable()  # onto standard error
         os.environ.update(environment)
         sys.argv = ["elmo-hf", *command["arguments"]]
         code = _main(command, place, rank=int(environment.get("RANK", 0)))

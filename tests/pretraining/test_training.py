@@ -77,7 +77,7 @@ def before_step(trainer, number: int, action):
     ids=["full", "adaptive", "original recipe"],
 )
 def test_the_loss_falls_on_a_repetitive_text(repetitive, tmp_path, recipe, fields):
-    settings = {"learning_rate": 0.03, "clip_norm": 1.0} if recipe == "modern" else RECIPES["original"]
+    settings = {"learning_rate": 0.03, "clip_norm": 1.0} if recipe == "modern" else dict(RECIPES["original"])
     settings |= {"steps": 150, "epochs": None, "reset_probability": 0.5, "evaluate_every": 150, "batch_size": 3}
     model = tiny_language_model(**({"dropout": 0.0, "cell_size": 16, "projection_size": 8} | fields))
     trainer = tiny_pretrainer(tmp_path / "run", repetitive, heldout=repetitive, model=model, **settings)
@@ -129,7 +129,7 @@ def gradients_of(model) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("recipe", ["modern", "original"])
 def test_the_learning_rate_follows_the_schedule(text, tmp_path, recipe):
-    settings = {"warmup_steps": 3, "decay_share": 0.5} if recipe == "modern" else RECIPES["original"]
+    settings = {"warmup_steps": 3, "decay_share": 0.5} if recipe == "modern" else dict(RECIPES["original"])
     trainer = tiny_pretrainer(
         tmp_path / "run", text, **(settings | {"steps": 10, "epochs": None, "learning_rate": 0.1})
     )
