@@ -90,6 +90,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_missing = [r"^mixer\."]
     _keys_to_ignore_on_load_unexpected = [r"^mixer\.", r"^softmax\."]  # `add_mixer=False`; of pretraining
 
+    def __init__(self, config: ElmoConfig, *args, **kwargs):
+        config.validate()  # again: fields may have been changed since it was made, by `from_pretrained` among others
+        super().__init__(config, *args, **kwargs)
+
     def save_pretrained(self, *args, **kwargs):
         """As any model's. For `trust_remote_code` the config names the encoder too: `AutoModel` takes it from here."""
         if self.is_remote_code():
@@ -430,7 +434,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             char_ids (`(batch, words, max_characters_per_token)`, *optional*): What the forward direction reads; without
                 backward tensors also what the backward direction reads, from right to left.
             labels (`(batch, words)`, *optional*): The word that the forward direction predicts at each position, or
-                -100. Never shifted.
+                -100. Never shifted. Labels of a direction that the model does not have are not read.
             backward_char_ids (`(batch, words, max_characters_per_token)`, *optional*): Rows of its own for the backward
                 direction, in the order in which it reads them: the words of a sentence reversed.
             backward_labels (`(batch, words)`, *optional*): The word that the backward direction predicts at each
@@ -451,15 +455,16 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         directions, weights_of = elmo._directions(None)
 
-        mask = elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
         if backward_char_ids is None and backward_input_ids is None:
+            mask = elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
             tokens, reading = elmo._encode_tokens(input_ids, char_ids, mask), directions
         else:
-            backward_mask = elmo._mask(backward_input_ids, backward_char_ids, attention_mask, None)
-            if not torch.equal(mask, backward_mask):
+            both = (input_ids, char_ids), (backward_input_ids, backward_char_ids)
+            rows = [both[direction] for direction in directions]
+            mask, *others = (elmo._mask(*ids, attention_mask, None) for ids in rows)
+            if not all(torch.equal(mask, other) for other in others):
                 raise ValueError("The backward rows must have words in the same places as the forward rows.")
-            rows = (input_ids, char_ids), (backward_input_ids, backward_char_ids)
-            tokens = self._encode_rows([rows[direction] for direction in directions], mask)
+            tokens = self._encode_rows(rows, mask)
             reading = [0] * len(directions)  # each direction has its own rows, in the order in which it reads them
         # tokens: (words in all rows, output_size), or that for each direction
         packing = ElmoPacking.of(mask, None, reading)

@@ -303,7 +303,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             backend = Tokenizer(self._tokenizer.model)
             backend.post_processor = self._tokenizer.post_processor
             if not is_split_into_words:
-                backend.pre_tokenizer = self._raw_pre_tokenizer()
+                backend.pre_tokenizer = word_pre_tokenizer(self.splitting, self._given_segmenter)
                 for token in self.added_tokens_decoder.values():
                     (backend.add_special_tokens if token.special else backend.add_tokens)([token])
             self._backends[name] = backend
@@ -311,9 +311,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     def _raw_pre_tokenizer(self) -> PreTokenizer:
         """What cuts raw text into words, the segmenter included."""
-        if self._segment is None:
-            return self._tokenizer.pre_tokenizer
-        return word_pre_tokenizer(self.splitting, self._given_segmenter)
+        return self._backend(is_split_into_words=False).pre_tokenizer
 
     def _add_tokens(self, new_tokens, special_tokens=False) -> int:
         self._backends.clear()
@@ -479,6 +477,15 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         specials = [self.bos_token, self.eos_token, self.unk_token]
         words = frequent_words(counts, [*specials, self.pad_token], vocab_size + 1, min_frequency)
         words.remove(self.pad_token)
+        return self.with_vocabulary(words)
+
+    def with_vocabulary(self, words: Sequence[str]) -> "ElmoTokenizer":
+        """
+        A tokenizer like this one with other words.
+
+        Args:
+            words: In the order of their ids, the special ones among them.
+        """
         return type(self)(
             vocab=words,
             splitting=self.splitting,

@@ -64,8 +64,9 @@ def frequent_words(counts: Counter[str], specials: Iterable[str], size: int, min
     if size < len(specials):
         raise ValueError(f"A vocabulary of {size} words has no room for {', '.join(specials)}.")
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    no_words = {*specials, TERMINATOR}
     words = [
-        word for word, count in ranked if count >= min_frequency and word not in specials and NO_CHARACTER not in word
+        word for word, count in ranked if count >= min_frequency and word not in no_words and NO_CHARACTER not in word
     ]
     return specials + words[: size - len(specials)]
 

@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -251,6 +252,9 @@ def test_a_model_of_one_direction_has_that_direction_of_a_model_of_both(directio
     assert (found.forward_loss, found.backward_loss)[1 - index] is None
     assert_close(found.loss, loss)
     assert_close(found.states, ElmoStates(*(state[:, :, index : index + 1] for state in expected.states)))
+    if own_rows:  # and needs nothing of the other direction
+        own = {name: tensor for name, tensor in batch.items() if name.startswith("backward_") == bool(index)}
+        assert_close(alone(**own, initial_state=own_states).loss, loss)
 
 
 @pytest.mark.parametrize("token_inputs", ["words", "both"])
@@ -601,7 +605,6 @@ def test_a_saved_model_loads_whole_and_as_an_encoder_without_a_warning(kind, tmp
     assert_close(encoder(char_ids=batch["char_ids"]).last_hidden_state, torch.stack(layers).mean(dim=0))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_an_encoder_gets_a_fresh_softmax_and_the_report_says_so(kind, tmp_path):
     """Also of another kind than its config names."""
     encoder = tiny_model(vocab_size=400, max_characters_per_token=SLOTS)
@@ -621,3 +624,9 @@ def test_an_encoder_gets_a_fresh_softmax_and_the_report_says_so(kind, tmp_path):
     model.save_pretrained(tmp_path / "again")
     again = AutoModelForPreTraining.from_pretrained(tmp_path / "again")
     assert again(**random_batch(2, 4)).loss == model(**random_batch(2, 4)).loss
+
+
+def test_fields_changed_on_loading_are_checked(tmp_path):
+    pretraining_model().save_pretrained(tmp_path)
+    with pytest.raises(StrictDataclassError, match="softmax_cutoffs"):
+        ElmoForPreTraining.from_pretrained(tmp_path, softmax_type="adaptive", softmax_cutoffs=[10**6])

@@ -87,7 +87,7 @@ def test_the_originals_vocabulary_is_read():
 
 
 def test_frequent_words_come_first_and_ties_by_the_alphabet():
-    counts = Counter({"b": 2, "a": 2, "z": 9, "once": 1, "<S>": 50, "\uffff": 7})
+    counts = Counter({"b": 2, "a": 2, "z": 9, "once": 1, "<S>": 50, "\uffff": 7, "!!!MAXTERMID": 8})
     assert frequent_words(counts, SPECIALS, size=99) == [*SPECIALS, "z", "a", "b", "once"]
     assert frequent_words(counts, SPECIALS, size=99, min_frequency=2) == [*SPECIALS, "z", "a", "b"]
     assert frequent_words(counts, SPECIALS, size=4) == [*SPECIALS, "z"]

@@ -134,13 +134,7 @@ def extended(
     )
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ModelError(f"The tokenizer has {tokenizer.vocab_size} words and the model {model.config.vocab_size}.")
-    options: dict[str, Any] = {
-        "splitting": tokenizer.splitting,
-        "segmenter": tokenizer._given_segmenter,
-        "max_characters_per_token": tokenizer.max_characters_per_token,
-    }
-    options |= tokenizer.special_tokens_map
-    wider = type(tokenizer)(vocab=[*old_words, *new], **options)
+    wider = tokenizer.with_vocabulary([*old_words, *new])
     fields = model.config.to_dict() | {"vocab_size": len(old_words) + len(new), "pad_token_id": wider.pad_token_id}
     larger = ElmoForPreTraining(type(model.config).from_dict(fields))
     state = larger.state_dict()

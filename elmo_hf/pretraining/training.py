@@ -219,7 +219,8 @@ class Pretrainer:
         result = None
         if self.accelerator.is_main_process:
             result = perplexity(self.unwrapped, self.encode, self.heldout, max_targets=max_words)
-            record = {"forward_perplexity": result.forward, "backward_perplexity": result.backward}
+            directions = {"forward_perplexity": result.forward, "backward_perplexity": result.backward}
+            record = {name: value for name, value in directions.items() if not math.isnan(value)}  # a direction less
             self.history.add(self.progress.step, record | {"heldout_words": result.targets})
             if self.show_progress:
                 tqdm.write(

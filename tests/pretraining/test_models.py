@@ -170,6 +170,7 @@ def test_an_extended_tokenizer_cuts_text_as_before():
         {"splitting": "whitespace", "segmenter": "run"},
         {"splitting": "treebank", "segmenter": lambda run: [run[:1], run[1:]]},
         {"bos_token": "[", "eos_token": "]", "unk_token": "?", "pad_token": "_"},
+        {"split_special_tokens": False, "padding_side": "left", "truncation_side": "left", "model_max_length": 6},
     ):
         vocab = [
             options.get(name, mark)
@@ -179,7 +180,9 @@ def test_an_extended_tokenizer_cuts_text_as_before():
         _, wider = extended(model, tokenizer, ["dog"])
         text = "the cat didn't see 猫が好き <S>"
         assert wider.tokenize(text) == tokenizer.tokenize(text)
-        assert wider(text)["char_ids"] == tokenizer(text)["char_ids"]
+        filled = {"padding": "max_length", "truncation": True, "max_length": options.get("model_max_length", 40)}
+        assert wider(text, **filled)["char_ids"] == tokenizer(text, **filled)["char_ids"]
+        assert wider.model_max_length == tokenizer.model_max_length
         assert wider.special_tokens_map == tokenizer.special_tokens_map
 
 

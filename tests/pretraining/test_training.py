@@ -90,6 +90,14 @@ def test_the_loss_falls_on_a_repetitive_text(repetitive, tmp_path, recipe, field
     assert max(after.forward, after.backward) < 3
 
 
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_model_of_one_direction_records_that_directions_perplexity(text, tmp_path, direction):
+    model = tiny_language_model(directions=direction)
+    tiny_pretrainer(tmp_path / "run", text, heldout=text, model=model, steps=2, epochs=None, evaluate_every=2).train()
+    (record,) = (found for found in read_history(tmp_path / "run" / "history.jsonl") if "heldout_words" in found)
+    assert record.keys() == {"step", f"{direction}_perplexity", "heldout_words"}
+
+
 def test_an_epoch_predicts_every_word_and_boundary_once(text, tmp_path):
     trainer = tiny_pretrainer(tmp_path / "run", text, epochs=1, total_steps=10)
     assert trainer.train().words == count_targets(DOCUMENTS)
