@@ -74,6 +74,23 @@ class ElmoConfig(PreTrainedConfig):
         mixer_layer_norm (`bool`): The original's normalisation over the batch before mixing. The vectors then depend
             on the other sentences of the batch.
         mixer_dropout (`float`): Dropout after the mix, in training only.
+        freeze_bilm (`bool`): Whether the biLM stays as it is while a head is trained.
+        elmo_places (`"input"`, `"output"` or `"both"`): Where a head has ELMo: [x; ELMo] into its task layers,
+            [h; ELMo] out of them. Each place has a mixer of its own, with `mixer_weights` and `mixer_layer_norm`.
+        elmo_dropout (`float`): Dropout on a head's ELMo vectors, in training only.
+        mixer_l2 (`float`): How strongly a head's loss pulls its mixing weights towards the mean of the layers.
+        word_vector_size (`int`, *optional*): Size of a head's static word vectors beside ELMo; `None`: it has none.
+        num_word_vectors (`int`, *optional*): How many words they are of: those of the head's own tokenizer, to which
+            `input_ids` then belong. Default: `vocab_size`.
+        train_word_vectors (`bool`): Whether they learn.
+        num_task_layers (`int`): Layers of a head's BiLSTM; 0: none, and a tagger is a linear probe.
+        task_layer_size (`int`): Its size, per direction.
+        classifier_dropout (`float`): Dropout around a head's task layers, in training only.
+        tag_decoder (`"softmax"` or `"crf"`): Whether a tagger decides on each label alone, or on the whole sentence.
+        pooling (`"mean"`, `"max"`, `"attention"` or `"biattentive"`): How a classifier makes one vector of a text's
+            words; the last one is the paper's sentiment model.
+        text_pairs (`bool`): Whether a classifier reads pairs of texts.
+        pair_attention (`bool`): Whether the texts of a pair attend to each other, as in ESIM.
 
     Example:
 
@@ -87,7 +104,7 @@ class ElmoConfig(PreTrainedConfig):
     ```"""
 
     model_type = "elmo"
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "states"]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "states", "emissions"]
 
     vocab_size: int = 793471
     bos_token_id: int | None = 0
@@ -126,6 +143,21 @@ class ElmoConfig(PreTrainedConfig):
     mixer_layer_norm: bool = False
     mixer_dropout: float | int = 0.0
 
+    freeze_bilm: bool = True
+    elmo_places: Literal["input", "output", "both"] = "input"
+    elmo_dropout: float | int = 0.5
+    mixer_l2: float | int = 0.001
+    word_vector_size: int | None = None
+    num_word_vectors: int | None = None
+    train_word_vectors: bool = True
+    num_task_layers: int = 1
+    task_layer_size: int = 256
+    classifier_dropout: float | int = 0.2
+    tag_decoder: Literal["softmax", "crf"] = "softmax"
+    pooling: Literal["mean", "max", "attention", "biattentive"] = "max"
+    text_pairs: bool = False
+    pair_attention: bool = False
+
     def __post_init__(self, **kwargs):
         if self.pad_token_id is None:
             self.pad_token_id = self.vocab_size
@@ -133,6 +165,8 @@ class ElmoConfig(PreTrainedConfig):
             self.word_embedding_size = self.output_size
         if self.token_projection is None:
             self.token_projection = self.feature_size != self.output_size
+        if self.word_vector_size is not None and self.num_word_vectors is None:
+            self.num_word_vectors = self.vocab_size
         if self.softmax_type == "adaptive" and self.softmax_cutoffs is None:
             self.softmax_cutoffs = self.default_softmax_cutoffs
         super().__post_init__(**kwargs)
@@ -185,12 +219,13 @@ class ElmoConfig(PreTrainedConfig):
             self._check_characters()
         self._check_projections()
         self._check_softmax()
+        self._check_head()
         check_mixer_weights("mixer_weights", self.mixer_weights, self.num_hidden_layers + 1)
 
     def _check_sizes(self):
         positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]
         positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
-        positive += ["cell_clip", "projection_clip"]
+        positive += ["cell_clip", "projection_clip", "word_vector_size", "num_word_vectors", "task_layer_size"]
         for name in positive:
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -201,7 +236,7 @@ class ElmoConfig(PreTrainedConfig):
                 raise ValueError(f"`{name}` must be a finite number, found {value}.")
         if self.num_highway_layers < 0:
             raise ValueError(f"`num_highway_layers` must be 0 or more, found {self.num_highway_layers}.")
-        for name in ("dropout", "mixer_dropout"):
+        for name in ("dropout", "mixer_dropout", "elmo_dropout", "classifier_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 0 and less than 1, found {getattr(self, name)}.")
 
@@ -253,6 +288,23 @@ class ElmoConfig(PreTrainedConfig):
                 )
         if self.softmax_tail_ratio < 1:
             raise ValueError(f"`softmax_tail_ratio` must be 1 or more, found {self.softmax_tail_ratio}.")
+
+    def _check_head(self):
+        for name in ("mixer_l2", "num_task_layers"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"`{name}` must be 0 or more, found {getattr(self, name)}.")
+        if self.elmo_places == "output" and self.word_vector_size is None:
+            raise ValueError(
+                "`elmo_places='output'` leaves the task layers without input: give them word vectors "
+                "(`word_vector_size`), or ELMo at the input too (`elmo_places='both'`)."
+            )
+        if self.uses_words and self.word_vector_size is not None and self.num_word_vectors != self.vocab_size:
+            raise ValueError(
+                f"The biLM has a table of {self.vocab_size} words, and `input_ids` are its rows: a head's word vectors "
+                f"must be of the same words, found `num_word_vectors={self.num_word_vectors}`."
+            )
+        if self.pair_attention and not self.text_pairs:
+            raise ValueError("`pair_attention` is between the texts of a pair: it needs `text_pairs=True`.")
 
     def validate_token_ids(self):
         """Boundaries are words; padding may be the first id past the words."""

@@ -16,7 +16,7 @@ from transformers.utils import logging
 from .. import pretraining
 from ..default_model import default_model
 from ..pretraining.processes import this_process
-from ..pretraining.text import FILE_NAME
+from ..text_sources import FILE_NAME
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary
 

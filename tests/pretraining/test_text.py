@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from elmo_hf.pretraining import text as text_module
+from elmo_hf import text_sources
 from elmo_hf.pretraining.text import Corpus, TextError, split_words
 
 TEXT = b"one\ntwo\n\nthree\n"
@@ -92,7 +92,7 @@ def test_documents_come_back_as_they_were_written(
     content = separator.join("".join(f"{around}{line}{around}\n" for line in lines) for lines in documents)
     path = tmp_path_factory.getbasetemp() / "documents"
     path.write_bytes(COMPRESSED[compression](("\ufeff" + content).encode()))
-    with mock.patch.object(text_module, "BLOCK", block):
+    with mock.patch.object(text_sources, "BLOCK", block):
         assert read(path) == documents
         start = data.draw(st.integers(0, len(documents) + 1))
         assert list(Corpus(path).documents(0, start=start)) == documents[start:]

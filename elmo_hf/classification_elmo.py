@@ -1,0 +1,448 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+Heads that tag words and classify texts, in the ways of the paper: [x; ELMo] into task layers, [h; ELMo] out of them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import initialization as init
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils import ModelOutput, can_return_tuple
+
+from .characters_elmo import BEGIN_SENTENCE, END_SENTENCE
+from .configuration_elmo import ElmoConfig
+from .crf_elmo import ElmoCRF
+from .layer_cache_elmo import ElmoLayerCache
+from .mixer_elmo import ElmoMixer
+from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
+from .sentences_elmo import ElmoSentences
+from .task_layers_elmo import ElmoBiattention, ElmoCrossAttention, ElmoPooling, ElmoTaskLSTM
+
+
+@dataclass
+class ElmoTokenClassifierOutput(ModelOutput):
+    """
+    Args:
+        loss (`torch.Tensor`, with labels): Per labelled word; with a CRF, each sentence's negative log-likelihood
+            spread over its words. In training with `mixer_l2` times the squared norm of the mixing weights.
+        logits (`torch.Tensor` of shape `(batch, words, num_labels)`): Scores of the labels; zero at boundaries and
+            padding. With a CRF, outside training, they are the logarithms of the labels' probabilities given the whole
+            sentence, and the label of the best sequence is raised just above the others: `argmax` gives the decoded
+            labels.
+        emissions (`torch.Tensor` of shape `(batch, words, num_labels)`, with a CRF): Scores before the CRF.
+        hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): The layers of the biLM.
+    """
+
+    loss: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
+    emissions: torch.Tensor | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+
+
+class ElmoTaskModel(ElmoPreTrainedModel):
+    """
+    What the heads share: the biLM, frozen unless `config.freeze_bilm` is false, mixers over its layers, static word
+    vectors, and task layers.
+
+    Attributes:
+        input_mixer, output_mixer ([`ElmoMixer`], *optional*): By `config.elmo_places`.
+        layer_cache ([`ElmoLayerCache`], *optional*): Holds the layers of a frozen biLM; see
+            [`~ElmoTaskModel.cache_layers`].
+    """
+
+    # A biLM becomes a head: what it lacks is fresh. (Its own mixer is not the head's.)
+    _keys_to_ignore_on_load_missing = None
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__(config)
+        self.elmo = ElmoModel(config, add_mixer=False)
+        self.layer_cache: ElmoLayerCache | None = None
+        self.input_mixer = self._mixer() if config.elmo_places in ("input", "both") else None
+        self.output_mixer = self._mixer() if config.elmo_places in ("output", "both") else None
+        self.word_vectors = None
+        input_size = config.hidden_size if self.input_mixer is not None else 0
+        if config.word_vector_size is not None:
+            last = config.num_word_vectors
+            self.word_vectors = nn.Embedding(last + 1, config.word_vector_size, padding_idx=last)
+            input_size += config.word_vector_size
+        self.task_lstm, self.task_size = None, input_size
+        if config.num_task_layers:
+            self.task_lstm = ElmoTaskLSTM(
+                input_size, config.task_layer_size, config.num_task_layers, config.classifier_dropout
+            )
+            self.task_size = 2 * config.task_layer_size
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self._freeze()
+
+    @classmethod
+    def from_pretrained(cls, *args, **kwargs):
+        """As any model's; what is frozen stays so."""
+        found = super().from_pretrained(*args, **kwargs)
+        (found[0] if isinstance(found, tuple) else found)._freeze()  # loading has made every parameter trainable
+        return found
+
+    def _mixer(self) -> ElmoMixer:
+        config = self.config
+        layers = config.num_hidden_layers + 1
+        return ElmoMixer(layers, config.mixer_weights, config.mixer_layer_norm, config.elmo_dropout)
+
+    def _freeze(self):
+        if self.config.freeze_bilm:
+            self.elmo.freeze_bilm()
+        if self.word_vectors is not None:
+            self.word_vectors.requires_grad_(self.config.train_word_vectors)
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        """Of the task layers; the biLM has the original's."""
+        if isinstance(module, nn.LSTM):
+            for name, parameter in module.named_parameters():
+                if "bias" in name:
+                    init.zeros_(parameter)
+                    if name.startswith("bias_ih"):  # forget less at the start
+                        init.ones_(parameter[module.hidden_size : 2 * module.hidden_size])
+                else:
+                    for gate in parameter.chunk(4):
+                        init.orthogonal_(gate) if name.startswith("weight_hh") else init.xavier_uniform_(gate)
+        elif isinstance(module, ElmoCRF):
+            for parameter in module.parameters():
+                init.zeros_(parameter)
+        elif isinstance(module, nn.Embedding) and module is self.word_vectors:
+            bound = math.sqrt(3 / module.embedding_dim)
+            init.uniform_(module.weight, -bound, bound)
+            init.zeros_(module.weight[module.padding_idx])
+        else:
+            super()._init_weights(module)
+
+    @property
+    def _output_size(self) -> int:
+        """Of a word's vector when the output mixer has been added."""
+        return self.task_size + (self.config.hidden_size if self.output_mixer is not None else 0)
+
+    # ---- training
+
+    def param_groups(
+        self, learning_rate: float, bilm_learning_rate: float | None = None, weight_decay: float = 0.0
+    ) -> list[dict[str, Any]]:
+        """
+        Groups of parameters for any optimiser. Biases and mixing weights have no weight decay.
+
+        Args:
+            learning_rate: Of the head.
+            bilm_learning_rate: Of a biLM that is not frozen. Default: a tenth of the head's.
+        """
+        if bilm_learning_rate is None:
+            bilm_learning_rate = learning_rate / 10
+        groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+        for name, parameter in self.named_parameters():
+            if parameter.requires_grad:
+                decays = parameter.ndim > 1 and "bias" not in name
+                groups.setdefault((name.startswith("elmo."), decays), []).append(parameter)
+        return [
+            {
+                "params": parameters,
+                "lr": bilm_learning_rate if of_bilm else learning_rate,
+                "weight_decay": weight_decay if decays else 0.0,
+            }
+            for (of_bilm, decays), parameters in groups.items()
+        ]
+
+    def cache_layers(self, folder: str | None = None, max_bytes: int | None = None) -> ElmoLayerCache:
+        """
+        From now on keeps the layers of every sentence that the frozen biLM has read, so that the next epoch only pays
+        for the head.
+
+        Args:
+            folder: Where to keep them, for other runs with the same biLM too. Default: in memory.
+            max_bytes: Stop adding beyond that.
+        """
+        if not self.config.freeze_bilm:
+            raise ValueError("Only a frozen biLM gives the same layers twice: load the model with freeze_bilm=True.")
+        self.layer_cache = ElmoLayerCache(self.elmo, folder, max_bytes)
+        return self.layer_cache
+
+    def _mixer_loss(self, items: torch.Tensor | int, num_items: torch.Tensor | int | None) -> torch.Tensor | float:
+        """The term that pulls the mix towards the mean; of a part of a batch, that part's share."""
+        if not self.training:
+            return 0.0
+        mixers = [mixer for mixer in (self.input_mixer, self.output_mixer) if mixer is not None]
+        share = 1.0 if num_items is None else items / num_items
+        return self.config.mixer_l2 * share * sum(mixer.l2() for mixer in mixers)
+
+    # ---- from ids to the words' vectors
+
+    def _bilm_layers(self, input_ids, char_ids, mask, segments) -> tuple[torch.Tensor, ...]:
+        """The layers of the biLM, each `(batch, words, hidden_size)`."""
+        if self.layer_cache is not None:
+            return self.layer_cache(input_ids, char_ids, mask, segments)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_bilm):
+            output = self.elmo(input_ids, char_ids, mask, token_type_ids=segments, output_hidden_states=True)
+        return output.hidden_states
+
+    def _is_word(self, input_ids, char_ids, mask: torch.Tensor) -> torch.Tensor:
+        """The mask without boundaries, `(batch, words)`."""
+        if self.config.uses_characters:
+            second = char_ids[..., 1]
+            return mask & (second != BEGIN_SENTENCE) & (second != END_SENTENCE)
+        ends = self.config.eos_token_id
+        is_word = mask & (input_ids != self.config.bos_token_id)
+        for end in ends if isinstance(ends, list) else [ends]:
+            is_word = is_word & (input_ids != end)
+        return is_word
+
+    def _task_inputs(self, layers, input_ids, sentences: ElmoSentences) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """[x; ELMo] `(sentences, words, size)`, and the layers in the same order."""
+        gathered = [sentences.gather(layer) for layer in layers]
+        parts = []
+        if self.word_vectors is not None:
+            if input_ids is None:
+                raise ValueError("This model has a table of word vectors: give `input_ids`.")
+            last = self.config.num_word_vectors
+            ids = sentences.gather(input_ids).masked_fill(~sentences.mask, last)
+            if int(ids.max()) > last:
+                raise ValueError(
+                    f"`input_ids` go up to {int(ids.max())}, but the table of word vectors has {last} words: use the "
+                    "tokenizer of this model's folder."
+                )
+            parts.append(self.word_vectors(ids))
+        if self.input_mixer is not None:
+            parts.append(self.input_mixer(gathered, sentences.mask))
+        return torch.cat(parts, dim=-1), gathered
+
+    def _add_output_mix(self, words: torch.Tensor, layers, sentences: ElmoSentences) -> torch.Tensor:
+        """[h; ELMo]"""
+        if self.output_mixer is None:
+            return words
+        return torch.cat([words, self.output_mixer(layers, sentences.mask)], dim=-1)
+
+
+class ElmoForTokenClassification(ElmoTaskModel):
+    """
+    A tagger: one label for each word.
+
+    Args:
+        config ([`ElmoConfig`]): The biLM's sizes, the head's (`elmo_places`, `num_task_layers`, `tag_decoder` and the
+            like), and the labels.
+
+    Example:
+
+    ```python
+    >>> from transformers import AutoModelForTokenClassification
+    >>> import elmo_hf
+
+    >>> labels = {0: "O", 1: "B-PER", 2: "I-PER"}
+    >>> model = AutoModelForTokenClassification.from_pretrained(
+    ...     elmo_hf.default_model(), id2label=labels, tag_decoder="crf"
+    ... )
+    ```"""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__(config)
+        self.classifier = nn.Linear(self._output_size, config.num_labels)
+        self.crf = None
+        if config.tag_decoder == "crf":
+            self.crf = ElmoCRF([config.id2label[number] for number in range(config.num_labels)])
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        char_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: int | torch.Tensor | None = None,
+    ) -> ElmoTokenClassifierOutput:
+        r"""
+        Args:
+            input_ids (`(batch, words)`, *optional*): Rows of the table of word vectors, if there is one.
+            char_ids (`(batch, words, max_characters_per_token)`): Character ids.
+            attention_mask (`(batch, words)`, *optional*): 1 for words and boundaries.
+            token_type_ids (`(batch, words)`, *optional*): Numbers of the sentences in a row, which do not see each
+                other.
+            labels (`(batch, words)`, *optional*): -100 at boundaries, padding, and words without a label.
+            output_hidden_states (`bool`, *optional*): Whether to return the biLM's layers.
+            num_items_in_batch (`int`, *optional*): Divides the summed loss, instead of the number of labels here.
+        """
+        mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
+        layers = self._bilm_layers(input_ids, char_ids, mask, token_type_ids)
+        is_word = self._is_word(input_ids, char_ids, mask)
+        number = 1 if token_type_ids is None else int(token_type_ids.max()) + 1
+        sentences = ElmoSentences.of(is_word, token_type_ids, number)
+
+        words, gathered = self._task_inputs(layers, input_ids, sentences)  # (sentences, longest, size)
+        if self.task_lstm is not None:
+            words = self.task_lstm(words, sentences.mask)
+        words = self._add_output_mix(self.dropout(words), gathered, sentences)
+        emissions = self.classifier(words)  # (sentences, longest, num_labels)
+
+        loss = None
+        if labels is not None:
+            loss = self._loss(emissions, labels, is_word, sentences, num_items_in_batch)
+        is_decoded = self.crf is not None and not self.training
+        logits = self._decoded(emissions, sentences) if is_decoded else emissions
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        return ElmoTokenClassifierOutput(
+            loss=loss,
+            logits=sentences.scatter(logits),
+            emissions=sentences.scatter(emissions) if self.crf is not None else None,
+            hidden_states=layers if output_hidden_states else None,
+        )
+
+    def _loss(self, emissions, labels, is_word, sentences: ElmoSentences, num_items) -> torch.Tensor:
+        if labels.shape != is_word.shape:
+            raise ValueError(f"`labels` must have shape {tuple(is_word.shape)}, found {tuple(labels.shape)}.")
+        if bool(((labels != -100) & ~is_word).any()):
+            raise ValueError(
+                "`labels` has a label where there is no word: it should be -100 at boundaries and padding."
+            )
+        labels = sentences.gather(labels).masked_fill(~sentences.mask, -100)
+        items = (labels != -100).sum()
+        if bool(((labels < 0) & (labels != -100)).any()) or int(labels.max()) >= self.config.num_labels:
+            raise ValueError(f"`labels` must be between 0 and {self.config.num_labels - 1}, or -100.")
+        if self.crf is None:
+            summed = functional.cross_entropy(emissions.flatten(0, 1).float(), labels.flatten(), reduction="sum")
+        else:
+            has_words = sentences.mask[:, 0]
+            summed = -self.crf.log_likelihood(emissions, labels, sentences.mask)[has_words].sum()
+        divisor = items.clamp(min=1) if num_items is None else num_items
+        return summed / divisor + self._mixer_loss(items, num_items)
+
+    def _decoded(self, emissions: torch.Tensor, sentences: ElmoSentences) -> torch.Tensor:
+        """Log-marginals, the best sequence's labels raised above the others, `(sentences, longest, num_labels)`."""
+        assert self.crf is not None
+        marginals = self.crf.log_marginals(emissions, sentences.mask)
+        best = self.crf.best_labels(emissions, sentences.mask).unsqueeze(-1)
+        is_other = marginals.argmax(dim=-1, keepdim=True) != best
+        # Not by the smallest step: the two should differ after a softmax too.
+        raised = marginals.scatter(-1, best, marginals.amax(dim=-1, keepdim=True) + 1e-3)
+        return torch.where(is_other, raised, marginals).to(emissions.dtype)
+
+
+class ElmoForSequenceClassification(ElmoTaskModel):
+    """
+    A classifier of texts, or, with `config.text_pairs`, of pairs of texts.
+
+    Args:
+        config ([`ElmoConfig`]): The biLM's sizes, the head's (`elmo_places`, `num_task_layers`, `pooling` and the
+            like), the labels, and `problem_type`.
+
+    Example:
+
+    ```python
+    >>> from transformers import AutoModelForSequenceClassification
+    >>> import elmo_hf
+
+    >>> model = AutoModelForSequenceClassification.from_pretrained(
+    ...     elmo_hf.default_model(), num_labels=3, pooling="biattentive"
+    ... )
+    ```"""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__(config)
+        size = config.task_layer_size
+        self.cross_attention = self.biattention = None
+        if config.pair_attention:
+            self.cross_attention = ElmoCrossAttention(self.task_size, size)
+            self.task_size = 2 * size
+        if config.pooling == "biattentive":
+            self.biattention = ElmoBiattention(self.task_size, size)
+            self.task_size = 2 * size
+        self.pooling = ElmoPooling(config.pooling, self._output_size)
+        self.classifier = nn.Linear(self.pooling.output_size * (4 if config.text_pairs else 1), config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        char_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: int | torch.Tensor | None = None,
+    ) -> SequenceClassifierOutput:
+        r"""
+        Args:
+            input_ids (`(batch, words)`, *optional*): Rows of the table of word vectors, if there is one.
+            char_ids (`(batch, words, max_characters_per_token)`): Character ids.
+            attention_mask (`(batch, words)`, *optional*): 1 for words and boundaries.
+            token_type_ids (`(batch, words)`, *optional*): 0 and 1 for the texts of a pair.
+            labels (`(batch,)` or `(batch, num_labels)`, *optional*): By `config.problem_type`, which the first labels
+                decide where it is not set: integers for one label, floats for several labels or numbers.
+            output_hidden_states (`bool`, *optional*): Whether to return the biLM's layers.
+            num_items_in_batch (`int`, *optional*): Divides the summed loss, instead of the number of labels here.
+        """
+        mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
+        self._check_pairs(token_type_ids, mask)
+        layers = self._bilm_layers(input_ids, char_ids, mask, token_type_ids)
+        is_word = self._is_word(input_ids, char_ids, mask)
+        pairs = self.config.text_pairs
+        sentences = ElmoSentences.of(is_word, token_type_ids if pairs else None, 2 if pairs else 1)
+
+        words, gathered = self._task_inputs(layers, input_ids, sentences)  # (sentences, longest, size)
+        if self.task_lstm is not None:
+            words = self.task_lstm(words, sentences.mask)
+        for attention in (self.cross_attention, self.biattention):
+            if attention is not None:
+                words = attention(self.dropout(words), sentences.mask)
+        words = self._add_output_mix(self.dropout(words), gathered, sentences)
+        pooled = self.pooling(words, sentences.mask)  # (sentences, pooled size)
+        if pairs:
+            one, other = pooled.unflatten(0, (-1, 2)).unbind(dim=1)
+            pooled = torch.cat([one, other, (one - other).abs(), one * other], dim=-1)
+        logits = self.classifier(pooled)  # (batch, num_labels)
+
+        loss = None if labels is None else self._loss(logits, labels, num_items_in_batch)
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=layers if output_hidden_states else None
+        )
+
+    def _check_pairs(self, token_type_ids: torch.Tensor | None, mask: torch.Tensor):
+        has_pairs = token_type_ids is not None and bool((token_type_ids[mask] == 1).any())
+        if self.config.text_pairs and not has_pairs:
+            raise ValueError(
+                "This model classifies pairs of texts: give both, as tokenizer(text, text_pair), and `token_type_ids`."
+            )
+        if has_pairs and not self.config.text_pairs:
+            raise ValueError(
+                "This model classifies single texts, and these are pairs: load it with text_pairs=True, and train it."
+            )
+
+    def _loss(self, logits: torch.Tensor, labels: torch.Tensor, num_items) -> torch.Tensor:
+        config = self.config
+        if config.problem_type is None:
+            is_integer = not labels.is_floating_point()
+            kinds = "single_label_classification" if is_integer else "multi_label_classification"
+            config.problem_type = "regression" if config.num_labels == 1 else kinds
+        if config.problem_type == "single_label_classification":
+            items = (labels != -100).sum()
+            summed = functional.cross_entropy(logits.float(), labels.flatten(), reduction="sum")
+        else:
+            wanted = labels.view_as(logits).float()
+            items = torch.tensor(wanted.numel(), device=wanted.device)
+            measure = functional.mse_loss
+            if config.problem_type == "multi_label_classification":
+                measure = functional.binary_cross_entropy_with_logits
+            summed = measure(logits.float(), wanted, reduction="sum")
+        divisor = items.clamp(min=1) if num_items is None else num_items
+        return summed / divisor + self._mixer_loss(items, num_items)
+
+
+__all__ = [
+    "ElmoForSequenceClassification",
+    "ElmoForTokenClassification",
+    "ElmoTaskModel",
+    "ElmoTokenClassifierOutput",
+]

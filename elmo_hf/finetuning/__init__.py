@@ -1,0 +1,1 @@
+"""Heads on real tasks: data, training with transformers' Trainer, metrics, cards."""

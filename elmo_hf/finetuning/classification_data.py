@@ -1,0 +1,112 @@
+"""Texts, or pairs of texts, with a label: JSON lines, CSV, TSV, datasets."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..text_sources import TextError
+from .records import dataset_rows, find_column, json_rows, kind_of, numbered_lines
+
+# Names of columns that are known.
+TEXT = ("text", "sentence", "sentence1", "premise", "question")
+PAIR = ("text_pair", "sentence2", "hypothesis", "pair")
+LABEL = ("label", "labels", "score")
+
+Label = str | float | list[str]
+
+
+class LabelledText(NamedTuple):
+    """
+    Args:
+        text, pair: What is classified; no pair: `None`.
+        label: A name, several names, or a number; `None` where it is to be found.
+    """
+
+    text: str
+    pair: str | None = None
+    label: Label | None = None
+
+
+def read_labelled(
+    source: str,
+    *,
+    split: str = "train",
+    text_name: str | None = None,
+    pair_name: str | None = None,
+    label_name: str | None = None,
+    with_labels: bool = True,
+) -> list[LabelledText]:
+    """
+    The texts of a file (`.jsonl`; `.csv` and `.tsv` with a line of names at the top) or a dataset.
+
+    Args:
+        split: Of a dataset.
+        text_name, pair_name, label_name: Of columns. Default: names that are usual; a pair if there is one.
+        with_labels: Whether there must be labels.
+    """
+    kind = kind_of(source)
+    if kind == "dataset":
+        rows = dataset_rows(source, split)
+    elif kind == "jsonl":
+        rows = json_rows(source)
+    elif kind in ("csv", "tsv"):
+        rows = _table_rows(source, "," if kind == "csv" else "\t")
+    else:
+        raise TextError(f"{source}: the name should end in .jsonl, .csv or .tsv, and say what is inside.")
+    found = list(_texts(rows, text_name, pair_name, label_name, with_labels))
+    if not found:
+        raise TextError(f"There is not a single text in {source}.")
+    return found
+
+
+def _table_rows(source: str, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    lines = numbered_lines(source)
+    # Quotes have a meaning in CSV; in TSV they are characters as any other.
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    reader = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, quoting=quoting, strict=True)
+    try:
+        names = next(reader, None)
+        for values in reader:
+            where = f"{source}, line {reader.line_num}"
+            if not values:
+                continue
+            if len(values) != len(names or ()):
+                raise TextError(f"{where}: {len(values)} columns, and {len(names or ())} names at the top.")
+            yield where, dict(zip(names or (), values, strict=True))
+    except csv.Error as error:
+        raise TextError(f"{source}, line {reader.line_num}: {error}.") from error
+
+
+def _texts(
+    rows: Iterable[tuple[str, dict[str, Any]]],
+    text_name: str | None,
+    pair_name: str | None,
+    label_name: str | None,
+    with_labels: bool,
+) -> Iterator[LabelledText]:
+    for where, row in rows:
+        text = _text(where, row[find_column(row, text_name, TEXT, where)])
+        pair = None
+        if pair_name is not None or any(name in row for name in PAIR):
+            pair = _text(where, row[find_column(row, pair_name, PAIR, where)])
+        label = None
+        if with_labels:
+            label = _label(where, row[find_column(row, label_name, LABEL, where)])
+        yield LabelledText(text, pair, label)
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TextError(f"{where}: a text should be here, found {value!r:.60}.")
+    return value
+
+
+def _label(where: str, value: Any) -> Label:
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return value
+    if isinstance(value, bool) or value is None or value == "" or isinstance(value, (list, dict)):
+        raise TextError(f"{where}: a label should be here, found {value!r:.60}.")
+    return str(value) if isinstance(value, int) else value
+
+
+__all__ = ["Label", "LabelledText", "read_labelled"]

@@ -1,0 +1,48 @@
+"""How good predictions are, in the measures of the field."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def span_metrics(wanted: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Precision, recall and F1 of whole spans, as the CoNLL shared tasks count them (seqeval)."""
+    from seqeval.metrics import precision_recall_fscore_support
+
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        [list(tags) for tags in wanted], [list(tags) for tags in found], average="micro", zero_division=0
+    )
+    return {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+
+
+def classification_metrics(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
+    """Accuracy, and F1 as the mean over the labels that occur."""
+    from sklearn.metrics import f1_score
+
+    return {
+        "accuracy": float((found == wanted).mean()),
+        "macro_f1": float(f1_score(wanted, found, average="macro", zero_division=0)),
+    }
+
+
+def multi_label_metrics(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
+    """Both `(texts, labels)`: F1 as the mean over labels and over all decisions, and the share of texts all right."""
+    from sklearn.metrics import f1_score
+
+    return {
+        "accuracy": float((found == wanted).all(axis=1).mean()),
+        "macro_f1": float(f1_score(wanted, found, average="macro", zero_division=0)),
+        "micro_f1": float(f1_score(wanted, found, average="micro", zero_division=0)),
+    }
+
+
+def regression_metrics(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
+    """The mean squared error, and Pearson's correlation (0 where one side does not vary)."""
+    varies = len(found) > 1 and found.std() > 0 and wanted.std() > 0
+    return {
+        "mse": float(np.square(found - wanted).mean()),
+        "pearson": float(np.corrcoef(found, wanted)[0, 1]) if varies else 0.0,
+    }
+
+
+__all__ = ["classification_metrics", "multi_label_metrics", "regression_metrics", "span_metrics"]

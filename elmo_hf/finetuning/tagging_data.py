@@ -1,0 +1,124 @@
+"""Sentences with a tag for each word: CoNLL columns, CoNLL-U, JSON lines, datasets."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..text_sources import TextError
+from .records import dataset_rows, find_column, json_rows, kind_of, numbered_lines
+
+CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "pos_tags", "labels")  # names of columns that are known
+
+
+class TaggedSentence(NamedTuple):
+    """
+    Args:
+        words: The sentence.
+        tags: One a word; `None` where they are to be found.
+    """
+
+    words: list[str]
+    tags: list[str] | None = None
+
+
+def read_tagged(
+    source: str,
+    *,
+    split: str = "train",
+    field: str = "upos",
+    word_column: int = 0,
+    tag_column: int = -1,
+    words_name: str | None = None,
+    tags_name: str | None = None,
+    with_tags: bool = True,
+) -> list[TaggedSentence]:
+    """
+    The sentences of a file or a dataset, by its name: `.conllu` is CoNLL-U, `.jsonl` JSON lines with a list of words and
+    one of tags, any other file columns separated by blanks, with blank lines between sentences; a folder or a name is a
+    dataset.
+
+    Args:
+        split: Of a dataset.
+        field: Of CoNLL-U.
+        word_column, tag_column: Of columns, counted from 0, or from -1 at the end.
+        words_name, tags_name: Of JSON lines and datasets. Default: a name that is usual.
+        with_tags: Whether there must be tags.
+    """
+    kind = kind_of(source)
+    if kind == "dataset":
+        sentences = _from_rows(dataset_rows(source, split), words_name, tags_name, with_tags)
+    elif kind == "jsonl":
+        sentences = _from_rows(json_rows(source), words_name, tags_name, with_tags)
+    elif kind == "conllu":
+        if field not in CONLLU_FIELDS:
+            raise TextError(f"CoNLL-U has no field {field!r}: choose one of {', '.join(CONLLU_FIELDS)}.")
+        tag_index = CONLLU_FIELDS.index(field) if with_tags else None
+        sentences = _from_columns(_conllu_lines(source), source, 1, tag_index)
+    else:
+        lines = ((number, line.split()) for number, line in numbered_lines(source))
+        sentences = _from_columns(lines, source, word_column, tag_column if with_tags else None)
+    found = list(sentences)
+    if not found:
+        raise TextError(f"There is not a single sentence in {source}.")
+    return found
+
+
+def _conllu_lines(source: str) -> Iterator[tuple[int, list[str]]]:
+    """Numbered lines of ten fields, and empty ones; without comments, multi-word tokens and empty nodes."""
+    for number, line in numbered_lines(source):
+        if line.startswith("#"):
+            continue
+        fields = line.split("\t") if line.strip() else []
+        if fields and len(fields) != len(CONLLU_FIELDS):
+            raise TextError(f"{source}, line {number}: CoNLL-U has 10 fields separated by tabs, found {len(fields)}.")
+        if not fields or fields[0].isdigit():
+            yield number, fields
+        elif not all(part.isdigit() for part in fields[0].replace(".", "-").split("-")):
+            raise TextError(f"{source}, line {number}: the first field of CoNLL-U is a number, found {fields[0]!r}.")
+
+
+def _from_columns(
+    lines: Iterable[tuple[int, list[str]]], source: str, word_column: int, tag_column: int | None
+) -> Iterator[TaggedSentence]:
+    words: list[str] = []
+    tags: list[str] = []
+    for number, columns in [*lines, (0, [])]:
+        if columns and columns[0] != "-DOCSTART-":
+            try:
+                words.append(columns[word_column])
+                if tag_column is not None:
+                    if len(columns) < 2:
+                        raise IndexError
+                    tags.append(columns[tag_column])
+            except IndexError:
+                raise TextError(
+                    f"{source}, line {number}: a word and its tag should be here, found {' '.join(columns)!r:.60}."
+                ) from None
+        elif not columns and words:
+            yield TaggedSentence(words, tags if tag_column is not None else None)
+            words, tags = [], []
+
+
+def _from_rows(
+    rows: Iterable[tuple[str, dict[str, Any]]], words_name: str | None, tags_name: str | None, with_tags: bool
+) -> Iterator[TaggedSentence]:
+    for where, row in rows:
+        words = row[find_column(row, words_name, WORDS, where)]
+        _check_strings(where, words)
+        if not with_tags:
+            yield TaggedSentence(words)
+            continue
+        tags = row[find_column(row, tags_name, TAGS, where)]
+        _check_strings(where, tags)
+        if len(words) != len(tags):
+            raise TextError(f"{where}: {len(words)} words, and {len(tags)} tags.")
+        if words:
+            yield TaggedSentence(words, tags)
+
+
+def _check_strings(where: str, values: Any):
+    if not isinstance(values, Sequence) or isinstance(values, str) or not all(isinstance(v, str) for v in values):
+        raise TextError(f"{where}: a list of strings should be here, found {values!r:.60}.")
+
+
+__all__ = ["CONLLU_FIELDS", "TaggedSentence", "read_tagged"]

@@ -1,0 +1,196 @@
+"""Tagging and classification as the Trainer needs them: labels, features, batches, metrics."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, cast
+
+import numpy as np
+import torch
+from transformers import BatchEncoding, EvalPrediction
+
+from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTaskModel
+from ..crf_elmo import allowed_moves
+from ..text_sources import TextError
+from ..tokenization_elmo import ElmoTokenizer
+from .classification_data import LabelledText
+from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics
+from .tagging_data import TaggedSentence
+
+IGNORED = -100
+
+
+class Task(ABC):
+    """
+    A task on examples of one kind.
+
+    Attributes:
+        name: "tagging" or "classification".
+        labels: By id.
+        model_class: The head.
+        best_metric: What says which of two models is better; more is better.
+    """
+
+    name: str
+    labels: list[str]
+    model_class: type[ElmoTaskModel]
+    best_metric: str
+
+    def config_fields(self) -> dict[str, Any]:
+        """What the head's config says about the task."""
+        return {
+            "id2label": dict(enumerate(self.labels)),
+            "label2id": {label: number for number, label in enumerate(self.labels)},
+        }
+
+    @abstractmethod
+    def words(self, examples: Sequence[Any], tokenizer: ElmoTokenizer) -> Iterator[str]:
+        """All words of the examples."""
+
+    @abstractmethod
+    def features(self, example: Any, tokenizer: ElmoTokenizer) -> dict[str, Any]:
+        """What `collate` needs of an example; `input_ids` tell its length."""
+
+    @abstractmethod
+    def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
+        """A batch."""
+
+    @abstractmethod
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """How good logits are."""
+
+
+class TaggingTask(Task):
+    """
+    One tag for each word.
+
+    Args:
+        tags: All there are. "O" comes first, the others by the alphabet.
+    """
+
+    name = "tagging"
+    model_class = ElmoForTokenClassification
+
+    def __init__(self, tags: Sequence[str]):
+        self.labels = sorted(set(tags), key=lambda tag: (tag != "O", tag))
+        self._numbers = {tag: number for number, tag in enumerate(self.labels)}
+        self.has_spans = allowed_moves(self.labels) is not None
+        self.best_metric = "f1" if self.has_spans else "accuracy"
+
+    @classmethod
+    def of(cls, examples: Sequence[TaggedSentence]) -> "TaggingTask":
+        """The task of these examples."""
+        return cls(sorted({tag for example in examples for tag in example.tags or ()}))
+
+    def words(self, examples: Sequence[TaggedSentence], tokenizer: ElmoTokenizer) -> Iterator[str]:
+        return chain.from_iterable(example.words for example in examples)
+
+    def features(self, example: TaggedSentence, tokenizer: ElmoTokenizer) -> dict[str, Any]:
+        tags = [number_of(tag, self._numbers) for tag in example.tags or ()]
+        return {"words": example.words, "input_ids": range(len(example.words) + 2), "labels": tags}
+
+    def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
+        batch = tokenizer(
+            [feature["words"] for feature in features], is_split_into_words=True, padding=True, return_tensors="pt"
+        )
+        if features[0]["labels"]:
+            labels = torch.full(batch["input_ids"].shape, IGNORED)
+            for row, feature in enumerate(features):
+                labels[row, 1 : len(feature["labels"]) + 1] = torch.tensor(feature["labels"])
+            batch["labels"] = labels
+        return batch
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        found, wanted = np.asarray(prediction.predictions).argmax(-1), np.asarray(prediction.label_ids)
+        is_labelled = wanted != IGNORED
+        accuracy = float((found == wanted)[is_labelled].mean())
+        if not self.has_spans:
+            return classification_metrics(found[is_labelled], wanted[is_labelled])
+        rows = [
+            [[self.labels[number] for number in numbers[mask]] for numbers, mask in zip(side, is_labelled, strict=True)]
+            for side in (wanted, found)
+        ]
+        return span_metrics(*rows) | {"accuracy": accuracy}
+
+
+class ClassificationTask(Task):
+    """
+    One label, several labels or a number for each text or pair of texts.
+
+    Args:
+        labels: All there are.
+        problem_type: As in transformers.
+        pairs: Whether they are of pairs.
+    """
+
+    name = "classification"
+    model_class = ElmoForSequenceClassification
+
+    def __init__(self, labels: Sequence[str], problem_type: str, pairs: bool):
+        self.labels, self.problem_type, self.pairs = list(labels), problem_type, pairs
+        self._numbers = {label: number for number, label in enumerate(self.labels)}
+        names = {"regression": "pearson", "multi_label_classification": "macro_f1"}
+        self.best_metric = names.get(problem_type, "accuracy")
+
+    @classmethod
+    def of(cls, examples: Sequence[LabelledText]) -> "ClassificationTask":
+        """The task of these examples."""
+        kinds = {type(example.label) for example in examples}
+        if len(kinds) > 1:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise TextError(f"Labels must be of one kind, found {names}.")
+        with_pair = {example.pair is not None for example in examples}
+        if len(with_pair) > 1:
+            raise TextError("Some texts have a pair and some have none.")
+        (pairs,) = with_pair
+        if kinds == {float}:
+            return cls(["score"], "regression", pairs)
+        if kinds == {list}:
+            labels = {label for example in examples for label in cast(list[str], example.label)}
+            return cls(sorted(labels), "multi_label_classification", pairs)
+        return cls(sorted({str(example.label) for example in examples}), "single_label_classification", pairs)
+
+    def config_fields(self) -> dict[str, Any]:
+        return super().config_fields() | {"problem_type": self.problem_type, "text_pairs": self.pairs}
+
+    def words(self, examples: Sequence[LabelledText], tokenizer: ElmoTokenizer) -> Iterator[str]:
+        for example in examples:
+            yield from tokenizer.tokenize(example.text, example.pair)
+
+    def features(self, example: LabelledText, tokenizer: ElmoTokenizer) -> dict[str, Any]:
+        length = len(tokenizer.tokenize(example.text, example.pair)) + (2 if example.pair is None else 4)
+        label = None if example.label is None else self._label(example.label)
+        return {"text": example.text, "pair": example.pair, "input_ids": range(length), "label": label}
+
+    def _label(self, label: str | float | list[str]) -> int | list[float]:
+        if self.problem_type == "regression":
+            return [float(cast(float, label))]
+        if isinstance(label, list):
+            chosen = {number_of(name, self._numbers) for name in label}
+            return [float(number in chosen) for number in range(len(self.labels))]
+        return number_of(str(label), self._numbers)
+
+    def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
+        texts, pairs = ([feature[name] for feature in features] for name in ("text", "pair"))
+        batch = tokenizer(texts, pairs if self.pairs else None, padding=True, return_tensors="pt")
+        if features[0]["label"] is not None:
+            batch["labels"] = torch.tensor([feature["label"] for feature in features])
+        return batch
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        logits, wanted = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+        if self.problem_type == "regression":
+            return regression_metrics(logits.ravel(), wanted.ravel())
+        if self.problem_type == "multi_label_classification":
+            return multi_label_metrics(logits > 0, wanted > 0.5)
+        return classification_metrics(logits.argmax(-1), wanted)
+
+
+def number_of(label: str, numbers: Mapping[str, int]) -> int:
+    """The id of a label that must be known."""
+    if label not in numbers:
+        raise TextError(f"The label {label!r} is not one of the task's: {', '.join(numbers)}.")
+    return numbers[label]
+
+
+__all__ = ["ClassificationTask", "TaggingTask", "Task"]

@@ -1,0 +1,150 @@
+"""A head and its training, with transformers' Trainer."""
+
+import logging
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
+
+from ..classification_elmo import ElmoTaskModel
+from ..tokenization_elmo import ElmoTokenizer
+from .settings import FinetuningSettings
+from .tasks import Task
+from .word_vectors import WordVectors
+
+CHECKPOINTS, LAYERS = "checkpoints", "layers"
+
+
+class Examples(Dataset):
+    """
+    Examples as the Trainer reads them.
+
+    Args:
+        examples: Of the task's kind.
+    """
+
+    def __init__(self, examples: Sequence[Any], task: Task, tokenizer: ElmoTokenizer):
+        self._features = [task.features(example, tokenizer) for example in examples]
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self._features[index]
+
+
+def build_head(
+    task: Task, bilm: str, tokenizer: ElmoTokenizer, vectors: WordVectors | None, fields: dict[str, Any]
+) -> tuple[ElmoTaskModel, ElmoTokenizer]:
+    """
+    A fresh head on a pretrained biLM, and the tokenizer that belongs to it.
+
+    Args:
+        bilm: A model folder, or a name on the Hub.
+        tokenizer: Its tokenizer.
+        vectors: Static word vectors beside ELMo.
+        fields: Of the head's config.
+    """
+    fields = task.config_fields() | fields
+    if vectors is not None:
+        tokenizer = vectors.tokenizer
+        fields |= {"word_vector_size": vectors.vectors.shape[1], "num_word_vectors": tokenizer.vocab_size}
+    level = logging.getLogger("transformers").level
+    logging.getLogger("transformers").setLevel(logging.ERROR)  # that a head is fresh is no news
+    try:
+        model = task.model_class.from_pretrained(bilm, dtype=torch.float32, **fields)
+    finally:
+        logging.getLogger("transformers").setLevel(level)
+    if vectors is not None:
+        given = torch.from_numpy(vectors.vectors)
+        is_given = ~given.isnan().any(dim=1)
+        with torch.no_grad():
+            model.word_vectors.weight[: len(given)][is_given] = given[is_given]
+    return model, tokenizer
+
+
+class HeadTrainer:
+    """
+    Trains a head, and keeps the weights that were best on the development data.
+
+    Args:
+        model, tokenizer: Of the head.
+        task: What it learns.
+        train, dev: Examples.
+        settings: How.
+        folder: Gets checkpoints.
+    """
+
+    def __init__(
+        self,
+        model: ElmoTaskModel,
+        tokenizer: ElmoTokenizer,
+        task: Task,
+        train: Sequence[Any],
+        dev: Sequence[Any],
+        settings: FinetuningSettings,
+        folder: str | os.PathLike,
+    ):
+        self.model, self.tokenizer, self.task, self.settings = model, tokenizer, task, settings
+        self.folder = Path(folder)
+        if model.config.freeze_bilm and settings.cache != "no":
+            model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
+        groups = model.param_groups(settings.learning_rate, settings.bilm_learning_rate, settings.weight_decay)
+        self.trainer = Trainer(
+            model=model,
+            args=self._arguments(len(train)),
+            train_dataset=Examples(train, task, tokenizer),
+            eval_dataset=Examples(dev, task, tokenizer),
+            data_collator=partial(task.collate, tokenizer=tokenizer),
+            compute_metrics=task.metrics,
+            optimizers=(torch.optim.AdamW(groups), None),
+            callbacks=[EarlyStoppingCallback(settings.patience)],
+        )
+
+    def _arguments(self, examples: int) -> TrainingArguments:
+        settings = self.settings
+        steps = -(-examples // settings.batch_size) * settings.epochs
+        return TrainingArguments(
+            output_dir=str(self.folder / CHECKPOINTS),
+            per_device_train_batch_size=settings.batch_size,
+            per_device_eval_batch_size=settings.batch_size,
+            num_train_epochs=settings.epochs,
+            max_grad_norm=settings.clip_norm,
+            lr_scheduler_type="linear",
+            warmup_steps=int(settings.warmup_share * steps),
+            eval_strategy="epoch",
+            save_strategy="epoch",
+            logging_strategy="epoch",
+            save_total_limit=2,
+            load_best_model_at_end=True,
+            metric_for_best_model=self.task.best_metric,
+            greater_is_better=True,
+            train_sampling_strategy="group_by_length",
+            remove_unused_columns=False,
+            dataloader_pin_memory=False,
+            seed=settings.seed,
+            report_to="none",
+        )
+
+    def train(self, resume: bool = False):
+        """Trains; with `resume`, from the last checkpoint, if there is one."""
+        last = get_last_checkpoint(self.trainer.args.output_dir) if resume else None
+        self.trainer.train(resume_from_checkpoint=last)
+
+    def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
+        """The metrics of the weights that were best."""
+        found = self.trainer.predict(Examples(examples, self.task, self.tokenizer), metric_key_prefix="found")
+        return {
+            name.removeprefix("found_"): value
+            for name, value in found.metrics.items()
+            if name.startswith("found_") and not name.endswith(("runtime", "per_second", "preparation_time"))
+        }
+
+
+__all__ = ["CHECKPOINTS", "LAYERS", "Examples", "HeadTrainer", "build_head"]

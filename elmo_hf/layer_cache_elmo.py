@@ -1,0 +1,165 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""The layers of a frozen biLM, kept from epoch to epoch, in memory or on disk."""
+
+import hashlib
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+
+from .modeling_elmo import ElmoModel
+
+FINGERPRINT, DATA, INDEX = "bilm.json", ".layers", ".index"
+
+
+class ElmoLayerCache:
+    """
+    Gives the layers of the sentences of a batch; runs the biLM on those that it has not met.
+
+    On disk every process writes a file of its own (`*.layers`, fp32 values as they come, and `*.index`, where each
+    sentence lies), and reads those that were there before. A folder belongs to the weights of one biLM.
+
+    Args:
+        elmo ([`ElmoModel`]): Frozen.
+        folder (`str`, *optional*): Default: in memory.
+        max_bytes (`int`, *optional*): Stop adding beyond that.
+    """
+
+    def __init__(self, elmo: ElmoModel, folder: str | os.PathLike | None = None, max_bytes: int | None = None):
+        self.elmo, self.max_bytes = elmo, max_bytes
+        self.num_bytes = 0
+        self._versions = self._weight_versions()
+        self._memory: dict[bytes, torch.Tensor] = {}
+        self._files = None if folder is None else _Files(Path(folder), weights_fingerprint(elmo))
+
+    def __len__(self) -> int:
+        return len(self._memory if self._files is None else self._files.places)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        input_ids: torch.Tensor | None,
+        char_ids: torch.Tensor | None,
+        mask: torch.Tensor,
+        segments: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """The arguments of [`ElmoModel`] → its layers, each `(batch, words, hidden_size)`."""
+        if self._weight_versions() != self._versions:
+            raise ValueError("The biLM has changed since its layers were kept: call `cache_layers` again.")
+        config = self.elmo.config
+        read = [ids for ids, is_read in ((input_ids, config.uses_words), (char_ids, config.uses_characters)) if is_read]
+        keys = self._keys([*read, *([] if segments is None else [segments])], mask)
+        known = [self._get(key) for key in keys]
+        new = [row for row, layers in enumerate(known) if layers is None]
+        if new:
+            rows = torch.tensor(new, device=mask.device)
+            some = [None if ids is None else ids[rows] for ids in (input_ids, char_ids, segments)]
+            output = self.elmo(some[0], some[1], mask[rows], token_type_ids=some[2], output_hidden_states=True)
+            computed = torch.stack(output.hidden_states, dim=1)  # (new rows, layers, words, hidden_size)
+            for row, layers in zip(new, computed, strict=True):
+                known[row] = layers[:, mask[row]]
+                self._put(keys[row], known[row])
+        found = torch.zeros(len(mask), *known[0].shape[:1], mask.shape[1], known[0].shape[-1], dtype=known[0].dtype)
+        found = found.to(mask.device)
+        for row, layers in enumerate(known):
+            found[row][:, mask[row]] = layers.to(found)
+        return found.unbind(dim=1)
+
+    @staticmethod
+    def _keys(inputs: list[torch.Tensor], mask: torch.Tensor) -> list[bytes]:
+        """What a row's layers depend on, in 16 bytes: nothing but its own unmasked words."""
+        digests = [hashlib.blake2b(digest_size=16) for _ in mask]
+        lengths = mask.sum(dim=1).tolist()
+        for ids in inputs:
+            for digest, words in zip(digests, ids[mask].int().cpu().split(lengths), strict=True):
+                digest.update(words.numpy().tobytes())
+        return [digest.digest() for digest in digests]
+
+    def _get(self, key: bytes) -> torch.Tensor | None:
+        if self._files is None:
+            return self._memory.get(key)
+        config = self.elmo.config
+        return self._files.read(key, (config.num_hidden_layers + 1, -1, config.hidden_size))
+
+    def _put(self, key: bytes, layers: torch.Tensor):
+        """`layers` is `(layers, words, hidden_size)`."""
+        size = layers.numel() * layers.element_size()
+        if self.max_bytes is not None and self.num_bytes + size > self.max_bytes:
+            return
+        self.num_bytes += size
+        if self._files is None:
+            self._memory[key] = layers.to("cpu", copy=True)
+        else:
+            self._files.write(key, layers)
+
+    def _weight_versions(self) -> list[tuple[int, int]]:
+        """Changes when a weight is replaced or written to."""
+        return [(parameter.data_ptr(), parameter._version) for parameter in self.elmo.parameters()]
+
+
+class _Files:
+    """Sentences' layers in the files of a folder."""
+
+    def __init__(self, folder: Path, fingerprint: str):
+        folder.mkdir(parents=True, exist_ok=True)
+        mark = folder / FINGERPRINT
+        try:
+            found = json.loads(mark.read_text("utf-8"))["weights"]
+        except FileNotFoundError:
+            if any(folder.iterdir()):
+                raise ValueError(f"{folder} holds something else than layers: name another folder.") from None
+            temporary = folder / f".{uuid.uuid4().hex}.tmp"
+            temporary.write_text(json.dumps({"weights": fingerprint}), encoding="utf-8")
+            os.replace(temporary, mark)
+            found = fingerprint
+        if found != fingerprint:
+            raise ValueError(f"{folder} holds the layers of another biLM: name another folder, or remove it.")
+        self.places: dict[bytes, tuple[BinaryIO, int, int]] = {}  # file, start, bytes
+        for path in sorted(folder.glob(f"*{INDEX}")):
+            self._read_index(path)
+        name = uuid.uuid4().hex
+        self._data = open(folder / f"{name}{DATA}", "w+b")  # noqa: SIM115  (as long as the cache)
+        self._index = open(folder / f"{name}{INDEX}", "wb")  # noqa: SIM115
+        self._end = 0
+
+    def _read_index(self, path: Path):
+        """The entries of another process, as far as they and their data are whole."""
+        data = open(path.with_suffix(DATA), "rb")  # noqa: SIM115
+        size = os.fstat(data.fileno()).st_size
+        entries = path.read_bytes()
+        for place in range(0, len(entries) - 31, 32):
+            start, length = np.frombuffer(entries[place + 16 : place + 32], dtype="<u8").tolist()
+            if start + length <= size:
+                self.places[entries[place : place + 16]] = data, start, length
+
+    def read(self, key: bytes, shape: tuple[int, int, int]) -> torch.Tensor | None:
+        if (place := self.places.get(key)) is None:
+            return None
+        file, start, length = place
+        return torch.from_numpy(np.frombuffer(os.pread(file.fileno(), length, start), np.float32).copy()).view(shape)
+
+    def write(self, key: bytes, layers: torch.Tensor):
+        values = layers.float().cpu().contiguous().numpy().tobytes()
+        self._data.write(values)
+        self._data.flush()  # before the index says that it is there
+        self._index.write(key + np.array([self._end, len(values)], dtype="<u8").tobytes())
+        self._index.flush()
+        self.places[key] = self._data, self._end, len(values)
+        self._end += len(values)
+
+
+def weights_fingerprint(elmo: ElmoModel) -> str:
+    """Tells one biLM's weights from another's."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(elmo.state_dict().items()):
+        if not name.startswith("mixer."):
+            digest.update(name.encode())
+            digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+__all__ = ["ElmoLayerCache", "weights_fingerprint"]
