@@ -32,9 +32,9 @@ class ElmoLayerCache:
     def __init__(self, elmo: ElmoModel, folder: str | os.PathLike | None = None, max_bytes: int | None = None):
         self.elmo, self.max_bytes = elmo, max_bytes
         self.num_bytes = 0
-        self._versions = self._weight_versions()
+        self._fingerprint, self._versions = weights_fingerprint(elmo), self._weight_versions()
         self._memory: dict[bytes, torch.Tensor] = {}
-        self._files = None if folder is None else _Files(Path(folder), weights_fingerprint(elmo))
+        self._files = None if folder is None else _Files(Path(folder), self._fingerprint)
 
     def __len__(self) -> int:
         return len(self._memory if self._files is None else self._files.places)
@@ -48,8 +48,7 @@ class ElmoLayerCache:
         segments: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """The arguments of [`ElmoModel`] → its layers, each `(batch, words, hidden_size)`."""
-        if self._weight_versions() != self._versions:
-            raise ValueError("The biLM has changed since its layers were kept: call `cache_layers` again.")
+        self._check_weights()
         config = self.elmo.config
         read = [ids for ids, is_read in ((input_ids, config.uses_words), (char_ids, config.uses_characters)) if is_read]
         keys = self._keys([*read, *([] if segments is None else [segments])], mask)
@@ -68,6 +67,13 @@ class ElmoLayerCache:
         for row, layers in enumerate(known):
             found[row][:, mask[row]] = layers.to(found)
         return found.unbind(dim=1)
+
+    def _check_weights(self):
+        """Weights that were written to may still be the same ones, loaded again."""
+        if (versions := self._weight_versions()) != self._versions:
+            if weights_fingerprint(self.elmo) != self._fingerprint:
+                raise ValueError("The biLM has changed since its layers were kept: call `cache_layers` again.")
+            self._versions = versions
 
     @staticmethod
     def _keys(inputs: list[torch.Tensor], mask: torch.Tensor) -> list[bytes]:

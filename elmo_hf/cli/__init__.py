@@ -10,6 +10,7 @@ from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the 
 from .._version import __version__
 from ..pretraining import CheckpointError, DivergenceError, ModelError, RunError, TextError
 from .conversion_commands import convert
+from .finetuning_commands import finetune, predict
 from .pretraining_commands import perplexity, pretrain, vocab
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -29,7 +30,8 @@ MISTAKES = (
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 app.add_typer(convert, name="convert")
-for command in (vocab, pretrain, perplexity):
+app.add_typer(finetune, name="finetune")
+for command in (vocab, pretrain, perplexity, predict):
     app.command()(command)
 
 

@@ -1,16 +1,12 @@
 """`elmo-hf vocab`, `elmo-hf pretrain` and `elmo-hf perplexity`."""
 
-import json
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from accelerate.utils import set_seed
-from huggingface_hub.errors import StrictDataclassError
 from transformers.utils import logging
 
 from .. import pretraining
@@ -19,6 +15,7 @@ from ..pretraining.processes import this_process
 from ..text_sources import FILE_NAME
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary
+from .parameters import bad_parameters, parse_assignments
 
 Text = Annotated[
     list[str] | None,
@@ -61,7 +58,7 @@ def vocab(
     if not out.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {out.parent}.", param_hint="--out")
     corpus = pretraining.Corpus(text or [], column=column, split=split)
-    with _bad_parameters():
+    with bad_parameters():
         tokenizer = ElmoTokenizer(**_tokenizer_options(splitting, segmenter))
         found = pretraining.build_vocabulary(
             corpus, tokenizer, size=size, min_count=min_count, pretokenized=pretokenized
@@ -130,8 +127,8 @@ def pretrain(
     if steps and not epochs:
         given["epochs"] = None  # the text is read again until the steps are done
     chosen = {name: value for name, value in given.items() if value is not None or (name == "epochs" and steps)}
-    with _bad_parameters():
-        chosen = _parse(assignments) | chosen
+    with bad_parameters():
+        chosen = parse_assignments(assignments) | chosen
         if resume:
             run = pretraining.Run.resume(out, **chosen)
         else:
@@ -228,31 +225,6 @@ def _is_model(arguments: list[str]) -> bool:
 def _absolute(sources: list[str] | None) -> list[str]:
     """For the run's folder, which may be resumed from elsewhere. Globs and names stay as they are."""
     return [os.path.abspath(source) if os.path.exists(source) else source for source in sources or []]
-
-
-def _parse(assignments: list[str] | None) -> dict[str, Any]:
-    """`name=value` pairs; the values as JSON, or as they are."""
-    values = {}
-    for assignment in assignments or []:
-        name, equals, value = assignment.partition("=")
-        if not equals:
-            raise ValueError(f"--set takes NAME=VALUE, found {assignment!r}.")
-        try:
-            values[name] = json.loads(value)
-        except ValueError:
-            values[name] = value
-    return values
-
-
-@contextmanager
-def _bad_parameters() -> Generator[None]:
-    """Turns what settings, config and tokenizer refuse into a mistake of the command line."""
-    try:
-        yield
-    except (pretraining.TextError, pretraining.RunError, pretraining.ModelError):
-        raise
-    except (ValueError, TypeError, StrictDataclassError) as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 __all__ = ["perplexity", "pretrain", "vocab"]

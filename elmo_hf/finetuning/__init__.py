@@ -1,1 +1,36 @@
-"""Heads on real tasks: data, training with transformers' Trainer, metrics, cards."""
+"""Heads on real tasks: data, training with transformers' Trainer, metrics, cards, prediction."""
+
+from .classification_data import LabelledText, read_labelled
+from .prediction import LabelledResult, as_conll, as_json, load_head, predict_labels, predict_tags
+from .records import kind_of, numbered_lines
+from .run import FinetuningRun, TaskData
+from .settings import FinetuningSettings
+from .tagging_data import TaggedSentence, read_tagged
+from .tasks import ClassificationTask, TaggingTask
+from .training import HeadTrainer, build_head
+from .word_vectors import WordVectors, learned_vectors, vectors_from_file
+
+__all__ = [
+    "ClassificationTask",
+    "FinetuningRun",
+    "FinetuningSettings",
+    "HeadTrainer",
+    "LabelledResult",
+    "LabelledText",
+    "TaggedSentence",
+    "TaggingTask",
+    "TaskData",
+    "WordVectors",
+    "as_conll",
+    "as_json",
+    "build_head",
+    "kind_of",
+    "learned_vectors",
+    "load_head",
+    "numbered_lines",
+    "predict_labels",
+    "predict_tags",
+    "read_labelled",
+    "read_tagged",
+    "vectors_from_file",
+]

@@ -7,12 +7,11 @@ import numpy as np
 
 def span_metrics(wanted: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of whole spans, as the CoNLL shared tasks count them (seqeval)."""
-    from seqeval.metrics import precision_recall_fscore_support
+    from seqeval.metrics import f1_score, precision_score, recall_score
 
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        [list(tags) for tags in wanted], [list(tags) for tags in found], average="micro", zero_division=0
-    )
-    return {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+    measures = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
+    rows = [list(tags) for tags in wanted], [list(tags) for tags in found]
+    return {name: float(measure(*rows, zero_division=0)) for name, measure in measures.items()}
 
 
 def classification_metrics(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:

@@ -33,9 +33,9 @@ def read_tagged(
     with_tags: bool = True,
 ) -> list[TaggedSentence]:
     """
-    The sentences of a file or a dataset, by its name: `.conllu` is CoNLL-U, `.jsonl` JSON lines with a list of words and
-    one of tags, any other file columns separated by blanks, with blank lines between sentences; a folder or a name is a
-    dataset.
+    The sentences of a file or a dataset, by its name: `.conllu` is CoNLL-U, `.jsonl` JSON lines with a list of words
+    and one of tags, any other file columns separated by blanks, with blank lines between sentences; a folder or a name
+    is a dataset.
 
     Args:
         split: Of a dataset.

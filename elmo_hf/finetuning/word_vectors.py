@@ -1,4 +1,4 @@
-"""Static word vectors for a head: read from GloVe or word2vec text files, for the words of a task and the frequent ones."""
+"""Static word vectors for a head, from GloVe or word2vec text files: of the words of a task, and the frequent ones."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -85,9 +85,7 @@ def vectors_from_file(
     return WordVectors(_tokenizer_of(tokenizer, words), vectors)
 
 
-def learned_vectors(
-    tokenizer: ElmoTokenizer, task_words: Iterable[str], size: int
-) -> WordVectors:
+def learned_vectors(tokenizer: ElmoTokenizer, task_words: Iterable[str], size: int) -> WordVectors:
     """The words of a task, with vectors that all start at random."""
     specials = [tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token]
     words = list(dict.fromkeys([*specials, *task_words]))

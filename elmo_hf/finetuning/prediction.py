@@ -1,0 +1,125 @@
+"""What a trained head says about text, streamed."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoConfig
+
+from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from ..pretraining.models import ModelError
+from ..tokenization_elmo import ElmoTokenizer
+from .classification_data import LabelledText
+from .tagging_data import TaggedSentence
+
+CHUNK = 16  # batches that are sorted by length together
+
+
+class LabelledResult(NamedTuple):
+    """
+    Args:
+        example: What was asked.
+        label: The answer: a name, all names whose probability is above one half, or a number.
+        scores: Every label's probability; of a regression nothing.
+    """
+
+    example: LabelledText
+    label: str | list[str] | float
+    scores: dict[str, float]
+
+
+def load_head(
+    name: str,
+) -> tuple[ElmoForTokenClassification | ElmoForSequenceClassification, ElmoTokenizer]:
+    """A tagger or a classifier, by what its config says, and its tokenizer."""
+    try:
+        architectures = AutoConfig.from_pretrained(name).architectures or []
+        for kind in (ElmoForTokenClassification, ElmoForSequenceClassification):
+            if kind.__name__ in architectures:
+                return kind.from_pretrained(name).eval(), ElmoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{name} cannot be loaded: {' '.join(str(error).split())}") from error
+    raise ModelError(f"{name} is neither a tagger nor a classifier: `elmo-hf finetune` makes one.")
+
+
+@torch.no_grad()
+def predict_tags(
+    model: ElmoForTokenClassification,
+    tokenizer: ElmoTokenizer,
+    sentences: Iterable[list[str]],
+    batch_size: int = 32,
+) -> Iterator[TaggedSentence]:
+    """The sentences with their tags, in order."""
+
+    def answer(batch: list[list[str]]) -> list[TaggedSentence]:
+        inputs = tokenizer(batch, is_split_into_words=True, padding=True, return_tensors="pt").to(model.device)
+        labels = model(**inputs).logits.argmax(dim=-1).tolist()
+        names = model.config.id2label
+        return [
+            TaggedSentence(words, [names[label] for label in row[1 : len(words) + 1]])
+            for words, row in zip(batch, labels, strict=True)
+        ]
+
+    return _in_batches(sentences, answer, len, batch_size)
+
+
+@torch.no_grad()
+def predict_labels(
+    model: ElmoForSequenceClassification,
+    tokenizer: ElmoTokenizer,
+    texts: Iterable[LabelledText],
+    batch_size: int = 32,
+) -> Iterator[LabelledResult]:
+    """The texts with their labels, in order."""
+    names = [model.config.id2label[number] for number in range(model.config.num_labels)]
+    kind = model.config.problem_type
+
+    def answer(batch: list[LabelledText]) -> list[LabelledResult]:
+        pairs = [example.pair or "" for example in batch] if model.config.text_pairs else None
+        inputs = tokenizer([example.text for example in batch], pairs, padding=True, return_tensors="pt")
+        logits = model(**inputs.to(model.device)).logits.float()
+        return [_result(example, row, names, kind) for example, row in zip(batch, logits, strict=True)]
+
+    return _in_batches(texts, answer, lambda example: len(example.text) + len(example.pair or ""), batch_size)
+
+
+def _result(example: LabelledText, logits: torch.Tensor, names: list[str], kind: str | None) -> LabelledResult:
+    if kind == "regression":
+        return LabelledResult(example, logits[0].item(), {})
+    several = kind == "multi_label_classification"
+    scores = dict(zip(names, (logits.sigmoid() if several else logits.softmax(dim=-1)).tolist(), strict=True))
+    label = [name for name in names if scores[name] > 0.5] if several else max(names, key=scores.__getitem__)
+    return LabelledResult(example, label, scores)
+
+
+def _in_batches(items: Iterable[Any], answer, length, batch_size: int) -> Iterator[Any]:
+    """The answers in the order of the items; batches are of similar length."""
+    items = iter(items)
+    while chunk := list(islice(items, CHUNK * batch_size)):
+        order = sorted(range(len(chunk)), key=lambda number: length(chunk[number]))
+        answers: list[Any] = [None] * len(chunk)
+        for start in range(0, len(chunk), batch_size):
+            numbers = order[start : start + batch_size]
+            for number, found in zip(numbers, answer([chunk[number] for number in numbers]), strict=True):
+                answers[number] = found
+        yield from answers
+
+
+def as_conll(sentence: TaggedSentence) -> str:
+    """A word and its tag a line, and a blank line."""
+    return "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, sentence.tags or (), strict=True)) + "\n"
+
+
+def as_json(result: TaggedSentence | LabelledResult) -> str:
+    """A JSON object."""
+    if isinstance(result, TaggedSentence):
+        values: dict[str, Any] = result._asdict()
+    else:
+        texts = {"text": result.example.text} | ({"text_pair": result.example.pair} if result.example.pair else {})
+        values = texts | {"label": result.label} | ({"scores": result.scores} if result.scores else {})
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+__all__ = ["LabelledResult", "as_conll", "as_json", "load_head", "predict_labels", "predict_tags"]
