@@ -76,7 +76,7 @@ class ElmoCRF(nn.Module):
         Returns:
             `(sentences,)`
         """
-        emissions, scores = emissions.float(), self._scores(constrained=False)
+        emissions, scores = _precise(emissions), self._scores(constrained=False)
         kinds = torch.arange(emissions.shape[-1], device=labels.device)
         is_wrong = (labels != -100).unsqueeze(-1) & (labels.unsqueeze(-1) != kinds)
         # The right sequences beside all of them, in one pass.
@@ -87,7 +87,7 @@ class ElmoCRF(nn.Module):
 
     def log_marginals(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The logarithm of each label's probability at each word, `(sentences, words, labels)`."""
-        emissions, scores = emissions.float(), self._scores(constrained=True)
+        emissions, scores = _precise(emissions), self._scores(constrained=True)
         before = self._forward_scores(emissions, mask, scores)
         moves, last = scores[1], scores[2]
         after = last.expand_as(emissions[:, 0])
@@ -102,7 +102,7 @@ class ElmoCRF(nn.Module):
 
     def best_labels(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The labels of the most probable sequence (Viterbi), `(sentences, words)`; 0 where masked."""
-        emissions, (first, moves, last) = emissions.float(), self._scores(constrained=True)
+        emissions, (first, moves, last) = _precise(emissions), self._scores(constrained=True)
         score, origins = first + emissions[:, 0], []
         stay = torch.arange(len(first), device=emissions.device).expand_as(score)
         for step in range(1, emissions.shape[1]):
@@ -118,8 +118,8 @@ class ElmoCRF(nn.Module):
         return torch.cat(labels[::-1], dim=1) * mask
 
     def _scores(self, constrained: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """`first`, `moves` and `last` in fp32; `NEVER` for what the scheme forbids."""
-        scores = self.first.float(), self.moves.float(), self.last.float()
+        """`first`, `moves` and `last`; `NEVER` for what the scheme forbids."""
+        scores = _precise(self.first), _precise(self.moves), _precise(self.last)
         if not constrained or self.allowed is None:
             return scores
         return tuple(  # ty: ignore[invalid-return-type]
@@ -141,6 +141,11 @@ class ElmoCRF(nn.Module):
     def _log_sum(sums: torch.Tensor, scores) -> torch.Tensor:
         """Over whole sequences, from the sums at their last word."""
         return (sums + scores[2]).logsumexp(dim=1)
+
+
+def _precise(scores: torch.Tensor) -> torch.Tensor:
+    """Sums over sequences need fp32 at least."""
+    return scores if scores.dtype == torch.float64 else scores.float()
 
 
 __all__ = ["ElmoCRF", "allowed_moves"]

@@ -1,0 +1,125 @@
+"""transformers' Trainer on the heads: it learns, resumes, groups by length, takes stock collators, runs in parallel."""
+
+import pytest
+import torch
+from torch.utils.data import Dataset
+from transformers import (
+    DataCollatorForTokenClassification,
+    DataCollatorWithPadding,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from tests.models import TINY
+
+NOUNS, VERBS, OTHERS = ["cat", "dog", "mat", "tree"], ["sat", "saw", "ran"], ["the", "a", "on", "now"]
+TOKENIZER = ElmoTokenizer()
+SIZES = TINY | {"char_filters": [[1, 8], [2, 16], [3, 16]], "cell_size": 16, "projection_size": 8, "task_layer_size": 8}
+
+
+class Sentences(Dataset):
+    """Random words: the tag of each is its kind, the label of a sentence whether it has a verb."""
+
+    def __init__(self, number: int, task: str, seed: int):
+        generator = torch.Generator().manual_seed(seed)
+        self.items = []
+        for _ in range(number):
+            kinds = torch.randint(0, 3, (int(torch.randint(1, 7, (1,), generator=generator)),), generator=generator)
+            words = [
+                group[int(torch.randint(0, len(group), (1,), generator=generator))]
+                for group in ((OTHERS, NOUNS, VERBS)[kind] for kind in kinds.tolist())
+            ]
+            item = dict(TOKENIZER(words, is_split_into_words=True))
+            if task == "tagging":
+                item["labels"] = [-100, *kinds.tolist(), -100]
+            else:
+                item["label"] = int((kinds == 2).any())
+            self.items.append(item)
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.items[index]
+
+
+def new_head(task: str, **fields):
+    set_seed(0)
+    kind = ElmoForTokenClassification if task == "tagging" else ElmoForSequenceClassification
+    return kind(ElmoConfig(**(SIZES | {"num_labels": 3 if task == "tagging" else 2} | fields)))
+
+
+def accuracy(prediction):
+    found, wanted = prediction.predictions.argmax(-1), prediction.label_ids
+    return {"accuracy": float((found == wanted)[wanted != -100].mean())}
+
+
+def new_trainer(task: str, folder, model=None, **arguments) -> Trainer:
+    collator = DataCollatorForTokenClassification if task == "tagging" else DataCollatorWithPadding
+    defaults = {"learning_rate": 0.02, "num_train_epochs": 4, "per_device_train_batch_size": 16, "report_to": "none"}
+    return Trainer(
+        model=new_head(task) if model is None else model,
+        args=TrainingArguments(output_dir=str(folder), disable_tqdm=True, use_cpu=True, **(defaults | arguments)),
+        train_dataset=Sentences(160, task, seed=0),
+        eval_dataset=Sentences(40, task, seed=1),
+        data_collator=collator(TOKENIZER),
+        compute_metrics=accuracy,
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "fields"),
+    [
+        ("tagging", {}),
+        ("tagging", {"tag_decoder": "crf", "elmo_places": "both"}),
+        ("classification", {}),
+        ("classification", {"pooling": "biattentive"}),
+    ],
+    ids=str,
+)
+def test_a_head_learns_a_tiny_task(tmp_path, task, fields):
+    trainer = new_trainer(task, tmp_path, new_head(task, **fields), num_train_epochs=8)
+    trainer.train()
+    assert trainer.evaluate()["eval_accuracy"] > 0.95
+
+
+def test_default_arguments_and_batches_of_similar_length_work(tmp_path):
+    for arguments in ({}, {"train_sampling_strategy": "group_by_length"}):
+        trainer = new_trainer("tagging", tmp_path / str(len(arguments)), max_steps=3, **arguments)
+        assert trainer.train().training_loss > 0
+
+
+def test_a_resumed_training_has_the_same_losses(tmp_path):
+    arguments = {"logging_steps": 1, "save_steps": 5, "max_steps": 10}
+    whole, part = new_trainer("tagging", tmp_path / "whole", **arguments), new_trainer(
+        "tagging", tmp_path / "part", **arguments
+    )
+    whole.train()
+    part.train()
+    again = new_trainer("tagging", tmp_path / "part", **arguments)
+    again.train(resume_from_checkpoint=str(tmp_path / "part" / "checkpoint-5"))
+    losses = [
+        [record["loss"] for record in trainer.state.log_history if "loss" in record] for trainer in (whole, again)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_accumulated_steps_are_as_large_batches(tmp_path):
+    losses = []
+    for size, accumulate in ((16, 1), (4, 4)):
+        model = new_head("tagging", elmo_dropout=0.0, classifier_dropout=0.0, mixer_l2=1.0)
+        trainer = new_trainer(
+            "tagging", tmp_path / str(size), model, per_device_train_batch_size=size,
+            gradient_accumulation_steps=accumulate, max_steps=4, logging_steps=1,
+        )  # fmt: skip
+        trainer.train()
+        losses.append([record["loss"] for record in trainer.state.log_history if "loss" in record])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_predictions_are_logits_alone(tmp_path):
+    trainer = new_trainer("tagging", tmp_path, new_head("tagging", tag_decoder="crf", output_hidden_states=True))
+    found = trainer.predict(Sentences(5, "tagging", seed=2))
+    assert found.predictions.shape[-1] == 3
