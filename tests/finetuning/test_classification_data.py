@@ -1,0 +1,96 @@
+"""Labelled texts from every format; a malformed line is named with its file and number."""
+
+import csv
+import io
+import json
+
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_hf.finetuning import LabelledText, read_labelled
+from elmo_hf.text_sources import TextError
+
+WANTED = [LabelledText('A "fine", long film.', None, "good"), LabelledText("Bad", None, "bad")]
+PAIRS = [LabelledText("a cat", "an animal", "yes"), LabelledText("a dog", "a cat", "no")]
+
+
+def write(path, text: str) -> str:
+    path.write_text(text, encoding="utf-8", newline="")
+    return str(path)
+
+
+def as_csv(examples, names=("text", "label")) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([part for part in example if part is not None] for example in examples)
+    return buffer.getvalue()
+
+
+def test_csv_tsv_and_json_lines_give_the_same_texts(tmp_path):
+    tsv = "text\tlabel\n" + "".join(f"{example.text}\t{example.label}\n" for example in WANTED)
+    lines = "\n".join(json.dumps({"sentence": example.text, "label": example.label}) for example in WANTED)
+    for name, text in (("a.csv", as_csv(WANTED)), ("a.tsv", tsv), ("a.jsonl", lines)):
+        assert read_labelled(write(tmp_path / name, text)) == WANTED
+
+
+@pytest.mark.parametrize("names", [("text", "text_pair"), ("sentence1", "sentence2"), ("premise", "hypothesis")])
+def test_pairs_are_found_by_their_names(tmp_path, names):
+    assert read_labelled(write(tmp_path / "a.csv", as_csv(PAIRS, (*names, "label")))) == PAIRS
+
+
+def test_columns_may_have_any_names(tmp_path):
+    path = write(tmp_path / "a.csv", as_csv(PAIRS, ("one", "other", "answer")))
+    assert read_labelled(path, text_name="one", pair_name="other", label_name="answer") == PAIRS
+    found = read_labelled(path, text_name="one", label_name="answer")
+    assert found[0] == LabelledText("a cat", None, "yes")
+    assert read_labelled(path, text_name="other", with_labels=False)[1] == LabelledText("a cat")
+
+
+def test_labels_are_names_numbers_or_several_names(tmp_path):
+    lines = '{"text": "a", "label": 1}\n{"text": "b", "label": 0.5}\n{"text": "c", "label": ["x", "y"]}\n{"text": "d", "label": []}'
+    found = read_labelled(write(tmp_path / "a.jsonl", lines))
+    assert [example.label for example in found] == ["1", 0.5, ["x", "y"], []]
+
+
+def test_datasets_give_the_names_of_their_labels(tmp_path):
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["bad", "good"])})
+    rows = {"text": [example.text for example in WANTED], "label": [1, 0]}
+    Dataset.from_dict(rows, features=features).save_to_disk(tmp_path / "data")
+    assert read_labelled(str(tmp_path / "data")) == WANTED
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "text,label\na,b\nc\n", r"a\.csv, line 3: 1 columns, and 2 names at the top"),
+        ("a.csv", 'text,label\n"a,b\n', "line 2"),
+        ("a.csv", "text,label\n", "not a single text"),
+        ("a.csv", "", "not a single text"),
+        ("a.csv", "words,label\na,b\n", "there is no 'text' or 'sentence'"),
+        ("a.jsonl", '{"text": "a"}', "there is no 'label'"),
+        ("a.jsonl", '{"text": 5, "label": "x"}', "a text should be here, found 5"),
+        ("a.jsonl", '{"text": "a", "label": null}', "a label should be here, found None"),
+        ("a.jsonl", '{"text": "a", "label": {"x": 1}}', "a label should be here"),
+        ("a.txt", "a", r"should end in \.jsonl, \.csv or \.tsv"),
+    ],
+    ids=str,
+)
+def test_what_is_malformed_is_named_with_its_place(tmp_path, name, text, message):
+    with pytest.raises(TextError, match=message):
+        read_labelled(write(tmp_path / name, text))
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"), max_size=8)
+NAME = st.text(st.characters(categories=["L"]), min_size=1, max_size=4)
+
+
+@given(examples=st.lists(st.tuples(TEXT, NAME), min_size=1, max_size=4))
+def test_any_text_survives_csv_and_json(tmp_path_factory, examples):
+    folder = tmp_path_factory.mktemp("data")
+    wanted = [LabelledText(text, None, label) for text, label in examples]
+    assert read_labelled(write(folder / "a.csv", as_csv(wanted))) == wanted
+    lines = "\n".join(json.dumps({"text": example.text, "label": example.label}) for example in wanted)
+    assert read_labelled(write(folder / "a.jsonl", lines)) == wanted

@@ -1,0 +1,66 @@
+"""Word vectors from files: the task's words and the frequent ones, with a fallback for case."""
+
+import numpy as np
+import pytest
+
+from elmo_hf import ElmoTokenizer
+from elmo_hf.finetuning import learned_vectors, vectors_from_file
+from elmo_hf.finetuning.word_vectors import read_vectors
+from elmo_hf.text_sources import TextError
+
+GLOVE = "the 1 2\ncat 3 4\nParis 5 6\nrare 7 8\nrarer 9 10\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text: str) -> str:
+        (tmp_path / "vectors.txt").write_text(text, encoding="utf-8")
+        return str(tmp_path / "vectors.txt")
+
+    return write
+
+
+@pytest.mark.parametrize("text", [GLOVE, "5 2\n" + GLOVE, GLOVE.replace("\n", " \n")], ids=["glove", "word2vec", "blanks"])
+def test_frequent_words_and_wanted_ones_are_read(file, text):
+    found = read_vectors(file(text), {"rarer", "unknown"}, max_words=3 if text[0] == "5" else 2)
+    assert {word: vector.tolist() for word, vector in found.items()} == {"the": [1, 2], "cat": [3, 4], "rarer": [9, 10]}
+
+
+def test_a_word_is_looked_up_as_it_is_then_in_lower_case_and_file_words_have_their_capital_form(file):
+    vectors = vectors_from_file(file(GLOVE), ElmoTokenizer(), ["CAT", "Paris", "blub", "The"])
+
+    def vector_of(word):
+        return vectors.vectors[vectors.tokenizer.convert_tokens_to_ids(word)].tolist()
+
+    assert vector_of("CAT") == vector_of("cat") == vector_of("Cat") == [3, 4]
+    assert vector_of("The") == vector_of("the") == [1, 2]
+    assert vector_of("Paris") == [5, 6]
+    assert vector_of("Rare") == [7, 8]
+    assert np.isnan(vector_of("blub")).all()
+    assert vectors.tokenizer.convert_ids_to_tokens([0, 1, 2]) == ["<S>", "</S>", "<UNK>"]
+    assert np.isnan(vectors.vectors[:3]).all()
+    assert len(vectors.vectors) == vectors.tokenizer.vocab_size
+
+
+def test_the_new_tokenizer_cuts_text_as_the_old_one():
+    old = ElmoTokenizer(splitting="whitespace", padding_side="left")
+    vectors = learned_vectors(old, ["don't", "stop.", "don't"], size=4)
+    assert vectors.tokenizer.tokenize("don't stop.") == ["don't", "stop."]
+    assert vectors.tokenizer.padding_side == "left"
+    assert vectors.vectors.shape == (5, 4)
+    assert vectors.tokenizer("don't go")["input_ids"] == [0, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("the 1 2\ncat 3\n", "line 2: 1 numbers, and 2 in the lines before"),
+        ("the 1 2\ncat 3 x\n", "line 2: could not convert"),
+        ("the 1 2\ncat\n", "line 2: a word and its numbers should be here"),
+        ("", "holds no word vectors"),
+    ],
+    ids=str,
+)
+def test_what_is_no_vector_is_named_with_its_place(file, text, message):
+    with pytest.raises(TextError, match=message):
+        read_vectors(file(text), set(), max_words=10)
