@@ -151,7 +151,9 @@ def print_table(records: list[dict[str, Any]]):
         mix = " ".join(f"{statistics.mean(layer):.2f}" for layer in zip(*mixes, strict=True)) if mixes else ""
         spread = f"{min(values):.2f}–{max(values):.2f}"
         seconds = statistics.median(record["seconds"] / record["epochs"] for record in found)
-        lines.append([task, inputs, way, f"{statistics.mean(values):.2f}", spread, str(len(values)), mix, f"{seconds:.0f}"])
+        lines.append(
+            [task, inputs, way, f"{statistics.mean(values):.2f}", spread, str(len(values)), mix, f"{seconds:.0f}"]
+        )
     print(table(["task", "input", "way", "mean", "range", "seeds", "mix", "seconds/epoch"], lines))
 
 
@@ -171,7 +173,9 @@ def main():
     if options.results.exists():
         records = [json.loads(line) for line in options.results.read_text("utf-8").splitlines()]
     done = {(record["task"], record["inputs"], record["way"], record["seed"]) for record in records}
-    wanted = [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
+    wanted = (
+        [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
+    )
     for task in [] if options.table else options.task:
         setup = TASKS[task]()
         for seed in range(options.seeds):

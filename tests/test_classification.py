@@ -7,8 +7,13 @@ from torch.nn import functional
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification
-from elmo_hf import ElmoTokenizer
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForPreTraining,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoTokenizer,
+)
 from tests.models import TINY
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "a", "mat"]
@@ -173,7 +178,10 @@ def test_a_crfs_loss_is_each_sentences_likelihood_over_all_labelled_words(tokeni
 
 @pytest.mark.parametrize(
     ("labels", "message"),
-    [(lambda labels: labels.fill_(0), "no word"), (lambda labels: labels.masked_fill_(labels == 2, 3), "between 0 and 2")],
+    [
+        (lambda labels: labels.fill_(0), "no word"),
+        (lambda labels: labels.masked_fill_(labels == 2, 3), "between 0 and 2"),
+    ],
 )
 def test_labels_that_cannot_be_are_refused(tokenizer, labels, message):
     batch = tagged_batch(tokenizer)

@@ -31,7 +31,11 @@ def test_kept_layers_equal_computed_ones_whatever_the_batch(folder):
     model, plain = tagger(output_hidden_states=True), tagger(output_hidden_states=True)
     cache = model.cache_layers(folder)
     with torch.no_grad():
-        for sentences, side in [(SENTENCES, "right"), (SENTENCES[::-1], "left"), (["a new one", *SENTENCES[:2]], "right")]:
+        for sentences, side in [
+            (SENTENCES, "right"),
+            (SENTENCES[::-1], "left"),
+            (["a new one", *SENTENCES[:2]], "right"),
+        ]:
             found, expected = model(**batch_of(sentences, side)), plain(**batch_of(sentences, side))
             for layer, wanted in zip(found.hidden_states, expected.hidden_states, strict=True):
                 assert_close(layer, wanted, atol=1e-6, rtol=0)

@@ -4,8 +4,13 @@ import pytest
 import torch
 from transformers import pipeline
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification
-from elmo_hf import ElmoTokenizer
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForPreTraining,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoTokenizer,
+)
 from tests.models import TINY
 
 TEXTS = ["Paris, don't go!", "I saw the Eiffel tower in Paris.", "Nothing here", "(Anna)"]
@@ -77,7 +82,9 @@ def test_a_batch_gives_what_single_texts_give(folders, head):
     for alone, together in zip([tag(text) for text in TEXTS], tag(TEXTS, batch_size=3), strict=True):
         assert [entity["word"] for entity in alone] == [entity["word"] for entity in together]
         assert [entity["entity"] for entity in alone] == [entity["entity"] for entity in together]
-        assert [entity["score"] for entity in alone] == pytest.approx([entity["score"] for entity in together], abs=1e-5)
+        assert [entity["score"] for entity in alone] == pytest.approx(
+            [entity["score"] for entity in together], abs=1e-5
+        )
 
 
 def test_text_that_is_split_already_is_tagged_word_by_word(folders):

@@ -10,7 +10,9 @@ from elmo_hf.sentences_elmo import ElmoSentences
 @given(data=st.data(), rows=st.integers(1, 4), words=st.integers(1, 6), segments=st.integers(1, 3))
 def test_every_word_is_gathered_into_its_sentence_in_order_and_scattered_back(data, rows, words, segments):
     draw = lambda most: torch.tensor(  # noqa: E731
-        data.draw(st.lists(st.lists(st.integers(0, most), min_size=words, max_size=words), min_size=rows, max_size=rows))
+        data.draw(
+            st.lists(st.lists(st.integers(0, most), min_size=words, max_size=words), min_size=rows, max_size=rows)
+        )
     )
     is_word, numbers = draw(1).bool(), draw(segments - 1)
     values = torch.arange(rows * words).view(rows, words) + 1

@@ -93,8 +93,9 @@ def test_default_arguments_and_batches_of_similar_length_work(tmp_path):
 
 def test_a_resumed_training_has_the_same_losses(tmp_path):
     arguments = {"logging_steps": 1, "save_steps": 5, "max_steps": 10}
-    whole, part = new_trainer("tagging", tmp_path / "whole", **arguments), new_trainer(
-        "tagging", tmp_path / "part", **arguments
+    whole, part = (
+        new_trainer("tagging", tmp_path / "whole", **arguments),
+        new_trainer("tagging", tmp_path / "part", **arguments),
     )
     whole.train()
     part.train()

@@ -43,7 +43,8 @@ def test_compressed_files_are_read_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "tags"), [("upos", ["PROPN", "AUX", "PART"]), ("xpos", ["NNP", "VB", "RB"]), ("deprel", ["root", "dep", "dep"])]
+    ("field", "tags"),
+    [("upos", ["PROPN", "AUX", "PART"]), ("xpos", ["NNP", "VB", "RB"]), ("deprel", ["root", "dep", "dep"])],
 )
 def test_conllu_gives_the_chosen_field_of_syntactic_words(tmp_path, field, tags):
     first, second = read_tagged(write(tmp_path / "train.conllu", CONLLU), field=field)

@@ -1,0 +1,64 @@
+"""Predictions: in order, in any batch size, as CoNLL and JSON lines."""
+
+import json
+
+import pytest
+import torch
+
+from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf.finetuning import LabelledText, TaggedSentence, as_conll, as_json, load_head, predict_labels, predict_tags
+from elmo_hf.pretraining import ModelError
+from tests.finetuning.toy import sentences, texts, write_bilm
+from tests.models import TINY
+
+TOKENIZER = ElmoTokenizer()
+
+
+def head(kind, **fields):
+    torch.manual_seed(0)
+    model = kind(ElmoConfig(**TINY, num_labels=3, task_layer_size=3, **fields)).eval()
+    with torch.no_grad():
+        model.classifier.weight.mul_(20)
+    return model
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_tags_come_in_the_order_of_the_sentences_whatever_the_batch(size):
+    model, words = head(ElmoForTokenClassification), [sentence.words for sentence in sentences(50, seed=0)]
+    found = list(predict_tags(model, TOKENIZER, iter(words), batch_size=size))
+    assert [sentence.words for sentence in found] == words
+    for sentence in found[:5]:
+        batch = TOKENIZER(sentence.words, is_split_into_words=True, return_tensors="pt")
+        expected = model(**batch).logits[0, 1:-1].argmax(-1).tolist()
+        assert sentence.tags == [model.config.id2label[number] for number in expected]
+
+
+def test_labels_come_with_probabilities():
+    model, examples = head(ElmoForSequenceClassification), texts(20, seed=0)
+    for example, result in zip(examples, predict_labels(model, TOKENIZER, examples, batch_size=7), strict=True):
+        assert result.example == example
+        assert sum(result.scores.values()) == pytest.approx(1)
+        assert result.label == max(result.scores, key=result.scores.get)
+    several = head(ElmoForSequenceClassification, problem_type="multi_label_classification")
+    (result,) = predict_labels(several, TOKENIZER, examples[:1])
+    assert result.label == [name for name, score in result.scores.items() if score > 0.5]
+    number = ElmoForSequenceClassification(ElmoConfig(**TINY, num_labels=1, problem_type="regression")).eval()
+    (result,) = predict_labels(number, TOKENIZER, examples[:1])
+    assert isinstance(result.label, float)
+    assert result.scores == {}
+
+
+def test_results_are_written_as_conll_and_json():
+    sentence = TaggedSentence(["Paris", "Ü"], ["B-x", "O"])
+    assert as_conll(sentence) == "Paris\tB-x\nÜ\tO\n\n"
+    assert json.loads(as_json(sentence)) == {"words": ["Paris", "Ü"], "tags": ["B-x", "O"]}
+    model = head(ElmoForSequenceClassification, text_pairs=True)
+    (result,) = predict_labels(model, TOKENIZER, [LabelledText("a", "b")])
+    assert json.loads(as_json(result)).keys() == {"text", "text_pair", "label", "scores"}
+
+
+def test_what_is_no_head_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="neither a tagger nor a classifier"):
+        load_head(write_bilm(tmp_path / "bilm"))
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_head(str(tmp_path / "nothing"))

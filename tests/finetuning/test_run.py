@@ -1,0 +1,128 @@
+"""Runs: they learn, stop at the best, go on after a kill, and leave a folder that loads with its card."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from transformers import AutoModelForTokenClassification, pipeline
+
+from elmo_hf.finetuning import FinetuningRun, load_head, predict_tags
+from elmo_hf.pretraining import RunError
+from elmo_hf.text_sources import TextError
+from tests.conftest import ROOT
+from tests.finetuning.toy import FIELDS, SETTINGS, classification_run, sentences, tagging_run
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    """The folder of a finished run, and its results."""
+    folder = tmp_path_factory.mktemp("tagging")
+    run = tagging_run(folder, fields=FIELDS | {"tag_decoder": "crf"}, vectors_size=6)
+    return folder / "tagger", run.begin(folder / "tagger")
+
+
+def test_a_tagger_learns_names(tagger):
+    folder, results = tagger
+    assert results["dev"]["f1"] > 0.95
+    assert results["test"]["f1"] > 0.95
+    assert json.loads((folder / "results.json").read_text())["test"] == results["test"]
+
+
+def test_a_classifier_learns_whether_there_is_a_name(tmp_path):
+    results = classification_run(tmp_path, settings=SETTINGS | {"epochs": 10}).begin(tmp_path / "out")
+    assert results["dev"]["accuracy"] > 0.95
+    assert pipeline("text-classification", str(tmp_path / "out"))("the cat saw Anna")[0]["label"] == "person"
+
+
+def test_the_folder_holds_the_best_weights_and_no_checkpoints(tagger):
+    folder, results = tagger
+    model, tokenizer = load_head(str(folder))
+    test = sentences(40, seed=2)
+    found = list(predict_tags(model, tokenizer, [sentence.words for sentence in test]))
+    right = [a == b for one, other in zip(found, test, strict=True) for a, b in zip(one.tags, other.tags, strict=True)]
+    assert sum(right) / len(right) == pytest.approx(results["test"]["accuracy"])
+    names = {path.name for path in folder.iterdir()}
+    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json", "finetune.json", "results.json"} <= names
+    assert not names & {"checkpoints", "layers", ".model"}
+
+
+def test_the_card_has_data_metrics_and_the_learned_mix(tagger):
+    folder, results = tagger
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.pipeline_tag == "token-classification"
+    values = {(result.dataset_split, result.metric_type): result.metric_value for result in card.data.eval_results}
+    assert values["test", "f1"] == pytest.approx(results["test"]["f1"], abs=1e-4)
+    weights = AutoModelForTokenClassification.from_pretrained(folder).input_mixer.layer_weights()
+    assert " | ".join(f"{weight:.3f}" for weight in weights.tolist()) in card.content
+    assert "`train.conll`" in card.content
+    assert str(folder.parent) not in card.content  # nothing of the machine
+
+
+def test_layers_may_be_kept_on_disk_or_not_at_all_with_the_same_result(tmp_path):
+    results = []
+    for cache in ("memory", "disk", "no"):
+        (tmp_path / cache).mkdir()
+        run = tagging_run(tmp_path / cache, settings=SETTINGS | {"epochs": 2, "cache": cache})
+        results.append(run.begin(tmp_path / cache / "out")["test"])
+    assert results[0] == pytest.approx(results[1], abs=1e-5)
+    assert results[0] == pytest.approx(results[2], abs=1e-5)
+
+
+KILLED = """
+import os, signal, sys
+from transformers import TrainerCallback
+from elmo_hf.finetuning import HeadTrainer
+from tests.finetuning.toy import SETTINGS, tagging_run
+from pathlib import Path
+
+class Kill(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 25:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+begin = HeadTrainer.train
+def train(self, resume=False):
+    self.trainer.add_callback(Kill())
+    begin(self, resume)
+HeadTrainer.train = train
+folder = Path(sys.argv[1])
+tagging_run(folder, settings=SETTINGS | {"epochs": 4}).begin(folder / "out")
+"""
+
+
+def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    whole = tagging_run(tmp_path / "whole", settings=SETTINGS | {"epochs": 4}).begin(tmp_path / "whole" / "out")
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "killed"], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    resumed = FinetuningRun.resume(tmp_path / "killed" / "out")
+    assert resumed["test"] == pytest.approx(whole["test"], abs=1e-5)
+    models = [AutoModelForTokenClassification.from_pretrained(tmp_path / name / "out") for name in ("whole", "killed")]
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
+def test_a_folder_that_holds_a_run_or_anything_else_is_refused(tagger, tmp_path):
+    folder, _ = tagger
+    run = tagging_run(tmp_path)
+    with pytest.raises(RunError, match="already holds a run"):
+        run.begin(folder)
+    with pytest.raises(RunError, match="is finished"):
+        FinetuningRun.resume(folder)
+    with pytest.raises(RunError, match="not an empty folder"):
+        run.begin(tmp_path)
+    with pytest.raises(RunError, match="holds no run"):
+        FinetuningRun.resume(tmp_path)
+
+
+def test_bad_data_leaves_no_folder(tmp_path):
+    run = tagging_run(tmp_path)
+    (tmp_path / "dev.conll").write_text("word\n")
+    with pytest.raises(TextError, match=r"dev\.conll, line 1"):
+        run.begin(tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,81 @@
+"""Labels, features, batches and metrics of both tasks."""
+
+import numpy as np
+import pytest
+from transformers import EvalPrediction
+
+from elmo_hf import ElmoTokenizer
+from elmo_hf.finetuning import ClassificationTask, LabelledText, TaggedSentence, TaggingTask
+from elmo_hf.text_sources import TextError
+
+TOKENIZER = ElmoTokenizer()
+
+
+def test_tags_are_numbered_o_first_then_by_the_alphabet():
+    task = TaggingTask.of([TaggedSentence(["a", "b"], ["I-x", "O"]), TaggedSentence(["c"], ["B-x"])])
+    assert task.labels == ["O", "B-x", "I-x"]
+    assert task.best_metric == "f1"
+    assert TaggingTask(["NOUN", "VERB"]).best_metric == "accuracy"
+
+
+def test_a_batch_of_tagged_sentences_has_labels_at_words_only():
+    task = TaggingTask(["O", "x"])
+    examples = [TaggedSentence(["a", "b", "c"], ["x", "O", "x"]), TaggedSentence(["d"], ["x"])]
+    features = [task.features(example, TOKENIZER) for example in examples]
+    assert [len(feature["input_ids"]) for feature in features] == [5, 3]
+    batch = task.collate(features, TOKENIZER)
+    assert batch["labels"].tolist() == [[-100, 1, 0, 1, -100], [-100, 1, -100, -100, -100]]
+    assert batch["char_ids"].shape == (2, 5, 50)
+
+
+def test_a_tag_that_the_task_does_not_have_is_named():
+    with pytest.raises(TextError, match="'y' is not one of the task's: O, x"):
+        TaggingTask(["O", "x"]).features(TaggedSentence(["a"], ["y"]), TOKENIZER)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "encoded"),
+    [
+        (["b", "a"], "single_label_classification", [1, 0]),
+        ([0.5, 2.0], "regression", [[0.5], [2.0]]),
+        ([["y"], ["x", "y"]], "multi_label_classification", [[0.0, 1.0], [1.0, 1.0]]),
+    ],
+    ids=str,
+)
+def test_labels_decide_on_the_kind_of_problem(labels, kind, encoded):
+    examples = [LabelledText("a b", None, label) for label in labels]
+    task = ClassificationTask.of(examples)
+    assert task.config_fields()["problem_type"] == kind
+    batch = task.collate([task.features(example, TOKENIZER) for example in examples], TOKENIZER)
+    assert batch["labels"].tolist() == encoded
+
+
+def test_pairs_become_two_segments():
+    examples = [LabelledText("a b", "c", "x"), LabelledText("d", "e f g", "y")]
+    task = ClassificationTask.of(examples)
+    assert task.config_fields()["text_pairs"]
+    batch = task.collate([task.features(example, TOKENIZER) for example in examples], TOKENIZER)
+    assert batch["token_type_ids"].tolist()[0][:7] == [0, 0, 0, 0, 1, 1, 1]
+    assert list(task.words(examples, TOKENIZER)) == list("abcdefg")
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ([LabelledText("a", None, "x"), LabelledText("b", "c", "x")], "Some texts have a pair"),
+        ([LabelledText("a", None, "x"), LabelledText("b", None, 1.0)], "of one kind, found float, str"),
+    ],
+)
+def test_a_mixture_is_refused(examples, message):
+    with pytest.raises(TextError, match=message):
+        ClassificationTask.of(examples)
+
+
+def test_metrics_see_labelled_words_only():
+    task = TaggingTask(["O", "B-x", "I-x"])
+    logits = np.eye(3)[[[0, 1, 2, 0], [1, 0, 0, 0]]]
+    wanted = np.array([[-100, 1, 2, -100], [1, 1, -100, -100]])
+    found = task.metrics(EvalPrediction(logits, wanted))
+    assert found["accuracy"] == 0.75
+    assert found["precision"] == 1.0
+    assert found["recall"] == pytest.approx(2 / 3)

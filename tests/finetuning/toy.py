@@ -1,0 +1,89 @@
+"""A toy task that a tiny head learns: names of persons among other words."""
+
+import json
+import random
+from pathlib import Path
+
+import torch
+
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.finetuning import FinetuningRun, LabelledText, TaggedSentence, TaskData
+
+FIRST, LAST = ["Anna", "Bert", "Cora", "Dora"], ["Meyer", "Smith"]
+OTHERS = ["the", "cat", "saw", "a", "dog", "on", "mat", "with", "red", "hat"]
+SIZES = {
+    "vocab_size": 8,
+    "char_filters": [[1, 8], [2, 16], [3, 16]],
+    "num_highway_layers": 1,
+    "cell_size": 24,
+    "projection_size": 12,
+}
+SETTINGS = {"epochs": 6, "batch_size": 16, "learning_rate": 0.02}
+FIELDS = {"task_layer_size": 12}
+
+
+def sentences(number: int, seed: int) -> list[TaggedSentence]:
+    """Random ones, with `B-PER` and `I-PER` for names."""
+    generator, found = random.Random(seed), []
+    for _ in range(number):
+        words, tags = [], []
+        for _ in range(generator.randint(1, 5)):
+            if generator.random() < 0.4:
+                name = [generator.choice(FIRST), *([generator.choice(LAST)] if generator.random() < 0.5 else [])]
+                words += name
+                tags += ["B-PER", "I-PER"][: len(name)]
+            else:
+                words.append(generator.choice(OTHERS))
+                tags.append("O")
+        found.append(TaggedSentence(words, tags))
+    return found
+
+
+def texts(number: int, seed: int) -> list[LabelledText]:
+    """Random ones; the label says whether there is a name."""
+    return [
+        LabelledText(" ".join(sentence.words), None, "person" if "B-PER" in sentence.tags else "nobody")
+        for sentence in sentences(number, seed)
+    ]
+
+
+def write_conll(path: Path, found: list[TaggedSentence]) -> str:
+    """As columns."""
+    blocks = ("".join(f"{word}\t{tag}\n" for word, tag in zip(*sentence, strict=True)) for sentence in found)
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    return str(path)
+
+
+def write_jsonl(path: Path, found: list[LabelledText]) -> str:
+    """As JSON lines."""
+    lines = (json.dumps({"text": example.text, "label": example.label}) + "\n" for example in found)
+    path.write_text("".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def write_bilm(folder: Path) -> str:
+    """A biLM with random weights, and its tokenizer."""
+    torch.manual_seed(0)
+    ElmoForPreTraining(ElmoConfig(**SIZES)).save_pretrained(folder)
+    ElmoTokenizer(vocab=["<S>", "</S>", "<UNK>", "the", "cat", "a", "dog", "on"]).save_pretrained(folder)
+    return str(folder)
+
+
+def tagging_run(folder: Path, **changes) -> FinetuningRun:
+    """A run on files that are written into the folder."""
+    data = TaskData(
+        *(write_conll(folder / f"{name}.conll", sentences(number, seed))
+          for seed, (name, number) in enumerate([("train", 160), ("dev", 40), ("test", 40)]))
+    )  # fmt: skip
+    arguments = {"fields": FIELDS, "settings": SETTINGS} | changes
+    return FinetuningRun("tagging", data, write_bilm(folder / "bilm"), **arguments)
+
+
+def classification_run(folder: Path, **changes) -> FinetuningRun:
+    """As [`tagging_run`]."""
+    data = TaskData(
+        *(write_jsonl(folder / f"{name}.jsonl", texts(number, seed))
+          for seed, (name, number) in enumerate([("train", 240), ("dev", 40)]))
+    )  # fmt: skip
+    arguments = {"fields": FIELDS, "settings": SETTINGS} | changes
+    return FinetuningRun("classification", data, write_bilm(folder / "bilm"), **arguments)
