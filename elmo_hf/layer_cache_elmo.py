@@ -52,20 +52,20 @@ class ElmoLayerCache:
         config = self.elmo.config
         read = [ids for ids, is_read in ((input_ids, config.uses_words), (char_ids, config.uses_characters)) if is_read]
         keys = self._keys([*read, *([] if segments is None else [segments])], mask)
-        known = [self._get(key) for key in keys]
-        new = [row for row, layers in enumerate(known) if layers is None]
+        known = {key: self._get(key) for key in keys}
+        new = [row for row, key in enumerate(keys) if known[key] is None and key not in keys[:row]]
         if new:
             rows = torch.tensor(new, device=mask.device)
             some = [None if ids is None else ids[rows] for ids in (input_ids, char_ids, segments)]
             output = self.elmo(some[0], some[1], mask[rows], token_type_ids=some[2], output_hidden_states=True)
             computed = torch.stack(output.hidden_states, dim=1)  # (new rows, layers, words, hidden_size)
             for row, layers in zip(new, computed, strict=True):
-                known[row] = layers[:, mask[row]]
-                self._put(keys[row], known[row])
-        found = torch.zeros(len(mask), *known[0].shape[:1], mask.shape[1], known[0].shape[-1], dtype=known[0].dtype)
-        found = found.to(mask.device)
-        for row, layers in enumerate(known):
-            found[row][:, mask[row]] = layers.to(found)
+                known[keys[row]] = layers[:, mask[row]]
+                self._put(keys[row], layers[:, mask[row]])
+        layers = [known[key] for key in keys]  # (layers, words of the row, hidden_size) each
+        found = torch.zeros(len(mask), len(layers[0]), mask.shape[1], layers[0].shape[-1], device=mask.device)
+        for row, some in enumerate(layers):
+            found[row][:, mask[row]] = some.to(found)
         return found.unbind(dim=1)
 
     def _check_weights(self):
