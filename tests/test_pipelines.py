@@ -62,8 +62,8 @@ def test_words_keep_their_own_tags_under_every_strategy(folders, strategy):
     """The stock code would glue a word to the one before where there is no blank between."""
     model = ElmoForTokenClassification.from_pretrained(folders / "crf").eval()
     tokenizer = ElmoTokenizer.from_pretrained(folders / "crf")
-    tag = pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy=strategy)
-    tag.ignore_labels = []
+    options = {"aggregation_strategy": strategy, "ignore_labels": []}
+    tag = pipeline("token-classification", model=model, tokenizer=tokenizer, **options)
     for text in TEXTS:
         batch = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
         offsets = batch.pop("offset_mapping")[0].tolist()
@@ -90,7 +90,8 @@ def test_a_batch_gives_what_single_texts_give(folders, head):
 def test_text_that_is_split_already_is_tagged_word_by_word(folders):
     tag = pipeline("token-classification", str(folders / "tagger"), ignore_labels=[])
     words = ["Paris,", "don't", "go"]
-    assert [entity["word"] for entity in tag(words, is_split_into_words=True)] == words
+    (found,) = tag(words, is_split_into_words=True)
+    assert [entity["word"] for entity in found] == words
 
 
 def test_texts_and_pairs_are_classified(folders):
