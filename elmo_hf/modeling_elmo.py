@@ -88,7 +88,12 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["ElmoTokenEncoder", "ElmoRecurrentLayer"]
     # A checkpoint without a mixer gets the uniform one, which needs no training to be useful.
     _keys_to_ignore_on_load_missing = [r"^mixer\."]
-    _keys_to_ignore_on_load_unexpected = [r"^mixer\.", r"^softmax\."]  # `add_mixer=False`; of pretraining
+    # The mixer for `add_mixer=False`, and what an encoder is loaded without: the parts of pretraining and of heads.
+    _keys_to_ignore_on_load_unexpected = [
+        r"^mixer\.",
+        r"^softmax\.",
+        r"^(input_mixer|output_mixer|word_vectors|task_lstm|cross_attention|biattention|pooling|classifier|crf)\.",
+    ]
 
     def __init__(self, config: ElmoConfig, *args, **kwargs):
         config.validate()  # again: fields may have been changed since it was made, by `from_pretrained` among others

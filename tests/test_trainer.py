@@ -1,5 +1,10 @@
 """transformers' Trainer on the heads: it learns, resumes, groups by length, takes stock collators, runs in parallel."""
 
+import os
+import socket
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.utils.data import Dataset
@@ -12,6 +17,7 @@ from transformers import (
 )
 
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from tests.conftest import ROOT
 from tests.models import TINY
 
 NOUNS, VERBS, OTHERS = ["cat", "dog", "mat", "tree"], ["sat", "saw", "ran"], ["the", "a", "on", "now"]
@@ -124,3 +130,44 @@ def test_predictions_are_logits_alone(tmp_path):
     trainer = new_trainer("tagging", tmp_path, new_head("tagging", tag_decoder="crf", output_hidden_states=True))
     found = trainer.predict(Sentences(5, "tagging", seed=2))
     assert found.predictions.shape[-1] == 3
+
+
+PARALLEL = """
+import sys
+from tests.test_trainer import new_head, new_trainer
+
+trainer = new_trainer(
+    "tagging", sys.argv[1], new_head("tagging", elmo_dropout=0.0, classifier_dropout=0.0, mixer_l2=1.0), max_steps=4,
+    per_device_train_batch_size=int(sys.argv[2]), logging_steps=1, save_strategy="no", use_cpu=True,
+)
+trainer.train()
+print("weights", sum(parameter.double().sum().item() for parameter in trainer.model.parameters()))
+print("losses", *[record["loss"] for record in trainer.state.log_history if "loss" in record])
+"""
+
+
+def test_two_processes_train_as_one_with_batches_twice_as_large(tmp_path):
+    def run(processes: int, batch_size: int) -> list[str]:
+        launch = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", str(free_port())]
+        script = tmp_path / "train.py"
+        script.write_text(PARALLEL)
+        environment = os.environ | {"ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, *launch, str(script), str(tmp_path / str(processes)), str(batch_size)]
+        result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
+    together = run(2, 8)
+    weights = [float(line.split()[1]) for line in together if line.startswith("weights")]
+    assert len(weights) == 2
+    assert weights[0] == weights[1]
+    alone = run(1, 16)
+    (expected,) = (line.split()[1:] for line in alone if line.startswith("losses"))
+    found = next(line.split()[1:] for line in together if line.startswith("losses"))
+    assert [float(loss) for loss in found] == pytest.approx([float(loss) for loss in expected], rel=1e-3)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
