@@ -57,6 +57,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
     # A biLM becomes a head: what it lacks is fresh. (Its own mixer is not the head's.)
     _keys_to_ignore_on_load_missing = None
+    # `num_items_in_batch` is honoured: Trainer looks for this, or for any `**kwargs`.
+    accepts_loss_kwargs = True
 
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
