@@ -40,7 +40,7 @@ def main():
     start = time.perf_counter()
     folder = default_model()
     model: ElmoModel = AutoModel.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)  # ty: ignore[invalid-assignment]
     print(f"{Path(folder).name}: an English ELMo of {model.num_parameters():,} parameters, loaded offline with")
     print("AutoModel.from_pretrained(elmo_hf.default_model()).")
     with torch.no_grad():
