@@ -168,6 +168,7 @@ def _train(run: pretraining.Run, compare: bool):
         say(f"{run.folder}: going on after step {trainer.progress.step:,}")
     if compare and (before := trainer.evaluate()):
         say(f"before: perplexity forward {before.forward:.2f}, backward {before.backward:.2f}")
+        say(f"({pretraining.protocol(carry_state=False)}; {before.targets:,} words)")
     after = run.train()
     if trainer.was_interrupted:
         say(f"stopped and saved after step {trainer.progress.step:,}; elmo-hf pretrain --resume --out {run.folder}")
