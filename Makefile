@@ -15,7 +15,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: $(INSTALLED)  ## Train a small ELMo for about a minute and look at its vectors, offline
+demo: $(INSTALLED)  ## Look at the vectors of words with two meanings, offline
 	$(BIN)/python -m elmo_hf.demo
 
 test: $(INSTALLED)  ## Run the tests
@@ -39,4 +39,4 @@ bench: $(INSTALLED)  ## Measure tokenizer, inference (beside the original PyTorc
 	$(BIN)/python -m benchmarks.pretraining
 
 clean:  ## Remove what the targets made
-	rm -rf .venv .venv-* .golden .demo build *.egg-info
+	rm -rf .venv .venv-* .golden build *.egg-info

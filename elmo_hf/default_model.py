@@ -1,5 +1,6 @@
 """The model that comes with the package."""
 
+import os
 from importlib import resources
 
 NAME = "elmo-english-compact"
@@ -18,4 +19,9 @@ def default_model() -> str:
     return str(resources.files("elmo_hf.model_cards") / NAME)
 
 
-__all__ = ["default_model"]
+def find_model(name: str) -> str:
+    """What to load for a name on the command line: the model that comes with this package answers to its own too."""
+    return default_model() if name == NAME and not os.path.exists(name) else name
+
+
+__all__ = ["default_model", "find_model"]

@@ -605,6 +605,7 @@ def test_a_saved_model_loads_whole_and_as_an_encoder_without_a_warning(kind, tmp
     assert_close(encoder(char_ids=batch["char_ids"]).last_hidden_state, torch.stack(layers).mean(dim=0))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_encoder_gets_a_fresh_softmax_and_the_report_says_so(kind, tmp_path):
     """Also of another kind than its config names."""
     encoder = tiny_model(vocab_size=400, max_characters_per_token=SLOTS)

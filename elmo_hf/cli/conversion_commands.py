@@ -8,7 +8,7 @@ import typer
 from transformers.utils import logging
 
 from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
-from ..default_model import default_model
+from ..default_model import default_model, find_model
 
 convert = typer.Typer()
 
@@ -96,7 +96,7 @@ def convert_to_bilm_hdf5(
 
     Example: elmo-hf convert to-bilm-hdf5 my-elmo --out my-elmo-hdf5
     """
-    _report(conversion.export_bilm_hdf5(model or default_model(), out), [])
+    _report(conversion.export_bilm_hdf5(find_model(model) if model else default_model(), out), [])
 
 
 def _sentences(check: str | None) -> list[str]:

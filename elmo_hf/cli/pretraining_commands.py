@@ -10,7 +10,7 @@ from accelerate.utils import set_seed
 from transformers.utils import logging
 
 from .. import pretraining
-from ..default_model import default_model
+from ..default_model import default_model, find_model
 from ..pretraining.processes import this_process
 from ..text_sources import FILE_NAME
 from ..tokenization_elmo import ElmoTokenizer
@@ -138,7 +138,7 @@ def pretrain(
             )
             set_seed(settings.seed)  # for fresh weights
             model, tokenizer = pretraining.starting_point(
-                from_model,
+                find_model(from_model) if from_model else None,
                 vocab,
                 extend_vocabulary=extend_vocab,
                 size=size,
@@ -165,6 +165,7 @@ def _train(run: pretraining.Run, compare: bool):
         say(f"{run.folder}: going on after step {trainer.progress.step:,}")
     if compare and (before := trainer.evaluate()):
         say(f"before: perplexity forward {before.forward:.2f}, backward {before.backward:.2f}")
+        say(f"({pretraining.protocol(carry_state=False)}; {before.targets:,} words)")
     after = run.train()
     if trainer.was_interrupted:
         say(f"stopped and saved after step {trainer.progress.step:,}; elmo-hf pretrain --resume --out {run.folder}")
@@ -199,7 +200,7 @@ def perplexity(
         raise typer.BadParameter("name at least one text.", param_hint="FILE")
     corpora = [pretraining.Corpus(file, column=column, split=split) for file in files]
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
-    model, tokenizer = pretraining.load_language_model(model_name)
+    model, tokenizer = pretraining.load_language_model(find_model(model_name))
     encode = pretraining.SentenceEncoder(tokenizer, pretokenized)
     typer.echo(f"{'text':<32}{'state':>10}{'forward':>10}{'backward':>10}{'words':>12}")
     for file, corpus in zip(files, corpora, strict=True):

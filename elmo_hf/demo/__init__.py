@@ -1,5 +1,5 @@
 """
-`python -m elmo_hf.demo`: trains a tiny biLM from scratch, offline, and shows one word's vectors in different sentences.
+`python -m elmo_hf.demo`: what the vectors of the model that comes with the package tell about words with two meanings.
 
-`text.txt`, the text that it learns from, was written for this project and is Apache-2.0 as the code.
+`text.txt`, in which it looks for neighbours, was written for this project and is Apache-2.0 as the code.
 """

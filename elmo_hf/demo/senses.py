@@ -1,7 +1,8 @@
-"""One word in several sentences: how alike its vectors are, layer by layer, and where in the text they are nearest."""
+"""One word in several sentences: how alike its vectors are, layer by layer, and where in a text they are nearest."""
 
 import re
 from itertools import combinations
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -10,17 +11,18 @@ from transformers import PreTrainedTokenizerBase
 
 from .. import ElmoModel
 
-# Word → sense → sentences that are not in the text. The word never ends them: in so small a model a full stop beside it
-# outweighs the sense. The text's other two ambiguous words come apart less clearly: match does a little, bank hardly.
-NEW_SENTENCES = {
-    "bat": {
-        "animal": [
-            "A bat with brown wings flew through the dark cave.",
-            "In the night a bat hunts moths over our garden.",
+TEXT = Path(__file__).with_name("text.txt")
+
+# Word → sense → sentences. None of them is in the text.
+SENSES = {
+    "bank": {
+        "river": [
+            "They sat on the bank and watched the boats on the river.",
+            "The stream had washed away part of the bank near the old mill.",
         ],
-        "sport": [
-            "The captain swung his bat at the ball.",
-            "My sister took her wooden bat to the game.",
+        "money": [
+            "The bank refused to lend the company any more money.",
+            "She opened an account at the bank with her first wages.",
         ],
     },
     "spring": {
@@ -33,14 +35,14 @@ NEW_SENTENCES = {
             "There is a strong metal spring under the lid.",
         ],
     },
-    "palm": {
-        "tree": [
-            "A monkey sat in the shade of a palm beside the sea.",
-            "The sailors slept under a tall palm on the island.",
+    "match": {
+        "game": [
+            "Our team won the match by two goals to one.",
+            "The referee stopped the match because of the rain.",
         ],
-        "hand": [
-            "She hid the ring in her palm and laughed.",
-            "He washed his palm and his fingers.",
+        "fire": [
+            "He struck a match and lit the lamp.",
+            "She held the burning match to the candle.",
         ],
     },
 }
@@ -51,6 +53,11 @@ class Neighbour(NamedTuple):
 
     similarity: float
     sentence: str
+
+
+def read_sentences() -> list[str]:
+    """The demo's text, one sentence a line."""
+    return TEXT.read_text(encoding="utf-8").splitlines()
 
 
 def contains(sentence: str, word: str) -> bool:
@@ -93,19 +100,16 @@ def nearest(
 def similarity_table(
     model: ElmoModel, tokenizer: PreTrainedTokenizerBase, word: str, senses: dict[str, list[str]]
 ) -> str:
-    """The cosines of all pairs of the word's occurrences in every layer: pairs of one sense, then of two."""
-    labels = [(sense, f"{sense} {number}") for sense in senses for number in range(1, len(senses[sense]) + 1)]
+    """The mean cosine of the word's vectors in every layer: pairs of sentences of one sense, then of two."""
+    sense_of = [sense for sense, sentences in senses.items() for _ in sentences]
     sentences = [sentence for group in senses.values() for sentence in group]
     vectors = vectors_of_word(model, tokenizer, word, sentences)
     cosines = vectors @ vectors.mT  # (layers + 2, sentences, sentences)
 
     columns = [f"layer {layer}" for layer in range(len(cosines) - 1)] + ["mix"]
     lines = [" " * 24 + "".join(f"{column:>9}" for column in columns)]
-    pairs = list(combinations(range(len(sentences)), 2))
-    for title, same in (("same sense", True), ("different senses", False)):
-        chosen = [(a, b) for a, b in pairs if (labels[a][0] == labels[b][0]) is same]
-        rows = [(f"  {labels[a][1]}, {labels[b][1]}", cosines[:, a, b]) for a, b in chosen]
-        mean = torch.stack([row for _, row in rows]).mean(dim=0)
-        for label, values in [(f"{title}, mean", mean), *rows]:
-            lines.append(f"{label:<24}" + "".join(f"{value:9.2f}" for value in values.tolist()))
+    for title, same in (("same meaning", True), ("different meanings", False)):
+        pairs = [(a, b) for a, b in combinations(range(len(sentences)), 2) if (sense_of[a] == sense_of[b]) is same]
+        mean = torch.stack([cosines[:, a, b] for a, b in pairs]).mean(dim=0)
+        lines.append(f"{title:<24}" + "".join(f"{value:9.2f}" for value in mean.tolist()))
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from ..tokenization_elmo import ElmoTokenizer
 from . import checkpoints
 from .checkpoints import CheckpointError
 from .compilation import compiled_kernels
-from .evaluation import Perplexity, perplexity
+from .evaluation import Perplexity, perplexity, protocol
 from .history import History
 from .processes import on_cpu, sum_over_processes, this_process
 from .settings import PretrainingSettings
@@ -225,7 +225,7 @@ class Pretrainer:
             if self.show_progress:
                 tqdm.write(
                     f"step {self.progress.step:,}: held-out perplexity forward {result.forward:.2f}, "
-                    f"backward {result.backward:.2f} ({result.targets:,} words)"
+                    f"backward {result.backward:.2f} ({protocol(carry_state=False)}; {result.targets:,} words)"
                 )
         self.accelerator.wait_for_everyone()
         return result
