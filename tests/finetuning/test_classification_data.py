@@ -67,7 +67,7 @@ def test_datasets_give_the_names_of_their_labels(tmp_path):
     ("name", "text", "message"),
     [
         ("a.csv", "text,label\na,b\nc\n", r"a\.csv, line 3: 1 columns, and 2 names at the top"),
-        ("a.csv", 'text,label\n"a,b\n', "line 2"),
+        ("a.csv", 'text,label\n"a,b\n', "unexpected end of data"),
         ("a.csv", "text,label\n", "not a single text"),
         ("a.csv", "", "not a single text"),
         ("a.csv", "words,label\na,b\n", "there is no 'text' or 'sentence'"),
