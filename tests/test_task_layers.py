@@ -18,12 +18,16 @@ def words():
 
 def test_a_bilstm_reads_each_sentence_as_if_it_were_alone(words):
     layer = ElmoTaskLSTM(3, 5, num_layers=2).eval()
+    expected = torch.nn.LSTM(3, 5, num_layers=2, batch_first=True, bidirectional=True)
+    for number, directions in enumerate(zip(layer.forward_layers, layer.backward_layers, strict=True)):
+        for direction, suffix in zip(directions, ("", "_reverse"), strict=True):
+            for name, parameter in direction.named_parameters():
+                setattr(expected, name.replace("l0", f"l{number}") + suffix, parameter)
     found = layer(words, MASK)
     assert found.shape == (4, 4, 10)
     assert not found[~MASK].any()
     for row, length in enumerate(LENGTHS):
-        expected, _ = layer.lstm(words[row : row + 1, :length])
-        assert_close(found[row, :length], expected[0])
+        assert_close(found[row, :length], expected(words[row : row + 1, :length])[0][0])
 
 
 def test_attention_is_the_softmax_of_products_over_the_words_that_are_there(words):

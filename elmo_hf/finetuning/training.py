@@ -103,7 +103,7 @@ class HeadTrainer:
             eval_dataset=Examples(dev, task, tokenizer),
             data_collator=partial(task.collate, tokenizer=tokenizer),
             compute_metrics=task.metrics,
-            optimizers=(torch.optim.AdamW(groups), None),
+            optimizers=(torch.optim.AdamW(groups, fused=True), None),
             callbacks=[EarlyStoppingCallback(settings.patience)],
         )
 

@@ -10,6 +10,7 @@ import torch
 from huggingface_hub import ModelCard
 from transformers import AutoModelForTokenClassification, pipeline
 
+from elmo_hf import default_model
 from elmo_hf.finetuning import FinetuningRun, load_head, predict_tags
 from elmo_hf.pretraining import RunError
 from elmo_hf.text_sources import TextError
@@ -33,7 +34,8 @@ def test_a_tagger_learns_names(tagger):
 
 
 def test_a_classifier_learns_whether_there_is_a_name(tmp_path):
-    results = classification_run(tmp_path, settings=SETTINGS | {"epochs": 10}).begin(tmp_path / "out")
+    run = classification_run(tmp_path, model=default_model(), settings=SETTINGS | {"learning_rate": 5e-3})
+    results = run.begin(tmp_path / "out")
     assert results["dev"]["accuracy"] > 0.95
     assert pipeline("text-classification", str(tmp_path / "out"))("the cat saw Anna")[0]["label"] == "person"
 

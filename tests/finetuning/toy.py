@@ -75,8 +75,8 @@ def tagging_run(folder: Path, **changes) -> FinetuningRun:
         *(write_conll(folder / f"{name}.conll", sentences(number, seed))
           for seed, (name, number) in enumerate([("train", 160), ("dev", 40), ("test", 40)]))
     )  # fmt: skip
-    arguments = {"fields": FIELDS, "settings": SETTINGS} | changes
-    return FinetuningRun("tagging", data, write_bilm(folder / "bilm"), **arguments)
+    arguments = {"model": write_bilm(folder / "bilm"), "fields": FIELDS, "settings": SETTINGS} | changes
+    return FinetuningRun("tagging", data, **arguments)
 
 
 def classification_run(folder: Path, **changes) -> FinetuningRun:
@@ -85,5 +85,5 @@ def classification_run(folder: Path, **changes) -> FinetuningRun:
         *(write_jsonl(folder / f"{name}.jsonl", texts(number, seed))
           for seed, (name, number) in enumerate([("train", 240), ("dev", 40)]))
     )  # fmt: skip
-    arguments = {"fields": FIELDS, "settings": SETTINGS} | changes
-    return FinetuningRun("classification", data, write_bilm(folder / "bilm"), **arguments)
+    arguments = {"model": write_bilm(folder / "bilm"), "fields": FIELDS, "settings": SETTINGS} | changes
+    return FinetuningRun("classification", data, **arguments)
