@@ -69,8 +69,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.word_vectors = None
         input_size = config.hidden_size if self.input_mixer is not None else 0
         if config.word_vector_size is not None:
-            last = config.num_word_vectors
-            self.word_vectors = nn.Embedding(last + 1, config.word_vector_size, padding_idx=last)
+            words = config.num_word_vectors or config.vocab_size
+            self.word_vectors = nn.Embedding(words + 1, config.word_vector_size, padding_idx=words)
             input_size += config.word_vector_size
         self.task_lstm, self.task_size = None, input_size
         if config.num_task_layers:
@@ -206,7 +206,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if self.word_vectors is not None:
             if input_ids is None:
                 raise ValueError("This model has a table of word vectors: give `input_ids`.")
-            last = self.config.num_word_vectors
+            last = self.word_vectors.num_embeddings - 1  # the row of padding
             ids = sentences.gather(input_ids).masked_fill(~sentences.mask, last)
             if int(ids.max()) > last:
                 raise ValueError(
@@ -247,10 +247,8 @@ class ElmoForTokenClassification(ElmoTaskModel):
 
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
-        self.classifier = nn.Linear(self._output_size, config.num_labels)
-        self.crf = None
-        if config.tag_decoder == "crf":
-            self.crf = ElmoCRF([config.id2label[number] for number in range(config.num_labels)])
+        self.classifier = nn.Linear(self._output_size, len(config.label_names))
+        self.crf = ElmoCRF(config.label_names) if config.tag_decoder == "crf" else None
         self.post_init()
 
     @can_return_tuple
@@ -310,8 +308,9 @@ class ElmoForTokenClassification(ElmoTaskModel):
             )
         labels = sentences.gather(labels).masked_fill(~sentences.mask, -100)
         items = (labels != -100).sum()
-        if bool(((labels < 0) & (labels != -100)).any()) or int(labels.max()) >= self.config.num_labels:
-            raise ValueError(f"`labels` must be between 0 and {self.config.num_labels - 1}, or -100.")
+        num_labels = emissions.shape[-1]
+        if bool(((labels < 0) & (labels != -100)).any()) or int(labels.max()) >= num_labels:
+            raise ValueError(f"`labels` must be between 0 and {num_labels - 1}, or -100.")
         if self.crf is None:
             summed = functional.cross_entropy(emissions.flatten(0, 1).float(), labels.flatten(), reduction="sum")
         else:
@@ -361,7 +360,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             self.biattention = ElmoBiattention(self.task_size, size)
             self.task_size = 2 * size
         self.pooling = ElmoPooling(config.pooling, self._output_size)
-        self.classifier = nn.Linear(self.pooling.output_size * (4 if config.text_pairs else 1), config.num_labels)
+        pooled_size = self.pooling.output_size * (4 if config.text_pairs else 1)
+        self.classifier = nn.Linear(pooled_size, len(config.label_names))
         self.post_init()
 
     @can_return_tuple
@@ -406,12 +406,11 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             pooled = torch.cat([one, other, (one - other).abs(), one * other], dim=-1)
         logits = self.classifier(pooled)  # (batch, num_labels)
 
-        loss = None if labels is None else self._loss(logits, labels, num_items_in_batch)
+        loss: Any = None if labels is None else self._loss(logits, labels, num_items_in_batch)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
-        return SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=layers if output_hidden_states else None
-        )
+        hidden_states: Any = layers if output_hidden_states else None
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
 
     def _check_pairs(self, token_type_ids: torch.Tensor | None, mask: torch.Tensor):
         has_pairs = token_type_ids is not None and bool((token_type_ids[mask] == 1).any())
@@ -429,7 +428,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         if config.problem_type is None:
             is_integer = not labels.is_floating_point()
             kinds = "single_label_classification" if is_integer else "multi_label_classification"
-            config.problem_type = "regression" if config.num_labels == 1 else kinds
+            config.problem_type = "regression" if logits.shape[-1] == 1 else kinds
         if config.problem_type == "single_label_classification":
             items = (labels != -100).sum()
             summed = functional.cross_entropy(logits.float(), labels.flatten(), reduction="sum")

@@ -183,6 +183,14 @@ class ElmoConfig(PreTrainedConfig):
         return self.token_inputs in ("words", "both")
 
     @property
+    def label_names(self) -> list[str]:
+        """A head's labels, by id."""
+        names: dict[Any, str] = self.id2label or {}
+        if sorted(names) != list(range(len(names))):
+            raise ValueError(f"`id2label` must number the labels from 0, found {sorted(names)}.")
+        return [names[number] for number in range(len(names))]
+
+    @property
     def num_directions(self) -> int:
         """1 or 2."""
         return 2 if self.directions == "both" else 1

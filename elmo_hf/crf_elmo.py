@@ -21,9 +21,10 @@ def allowed_moves(labels: Sequence[str]) -> tuple[list[bool], list[list[bool]], 
     Returns:
         `first[label]`, `moves[before][after]`, `last[label]`.
     """
-    tags = [(label, "") if label == "O" else _parse(label) for label in labels]
-    if None in tags or not any(kind for _, kind in tags):  # ty: ignore[not-iterable]
+    parsed = [TAG.fullmatch(label) for label in labels if label != "O"]
+    if not parsed or None in parsed:
         return None
+    tags = [("O", "") if label == "O" else (label[0], label[2:]) for label in labels]
     has_ends = any(tag[0] in ENDING for tag in tags)
 
     def may_follow(before: tuple[str, str], after: tuple[str, str]) -> bool:
@@ -37,11 +38,6 @@ def allowed_moves(labels: Sequence[str]) -> tuple[list[bool], list[list[bool]], 
         [[may_follow(before, after) for after in tags] for before in tags],
         [may_follow(tag, outside) for tag in tags],
     )
-
-
-def _parse(label: str) -> tuple[str, str] | None:
-    found = TAG.fullmatch(label)
-    return (found[1], found[2]) if found else None
 
 
 class ElmoCRF(nn.Module):

@@ -6,7 +6,7 @@ import json
 import os
 import uuid
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import torch
@@ -50,8 +50,12 @@ class ElmoLayerCache:
         """The arguments of [`ElmoModel`] → its layers, each `(batch, words, hidden_size)`."""
         self._check_weights()
         config = self.elmo.config
-        read = [ids for ids, is_read in ((input_ids, config.uses_words), (char_ids, config.uses_characters)) if is_read]
-        keys = self._keys([*read, *([] if segments is None else [segments])], mask)
+        read = [
+            ids
+            for ids, is_read in ((input_ids, config.uses_words), (char_ids, config.uses_characters), (segments, True))
+            if is_read and ids is not None
+        ]
+        keys = self._keys(read, mask)
         known = {key: self._get(key) for key in keys}
         new = [row for row, key in enumerate(keys) if known[key] is None and key not in keys[:row]]
         if new:
@@ -62,7 +66,7 @@ class ElmoLayerCache:
             for row, layers in zip(new, computed, strict=True):
                 known[keys[row]] = layers[:, mask[row]]
                 self._put(keys[row], layers[:, mask[row]])
-        layers = [known[key] for key in keys]  # (layers, words of the row, hidden_size) each
+        layers = [cast(torch.Tensor, known[key]) for key in keys]  # (layers, words of the row, hidden_size) each
         found = torch.zeros(len(mask), len(layers[0]), mask.shape[1], layers[0].shape[-1], device=mask.device)
         for row, some in enumerate(layers):
             found[row][:, mask[row]] = some.to(found)

@@ -6,7 +6,10 @@ The numbers are those of the original implementations, bilm-tf and AllenNLP (bot
 """
 
 import math
+import os
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -78,6 +81,15 @@ class ElmoForPreTrainingOutput(ModelOutput):
     states: ElmoStates | None = None
 
 
+# The classes by the Auto classes that load them where this package is not installed.
+AUTO_MAP = {
+    "AutoModel": "modeling_elmo.ElmoModel",
+    "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+    "AutoModelForSequenceClassification": "classification_elmo.ElmoForSequenceClassification",
+    "AutoModelForTokenClassification": "classification_elmo.ElmoForTokenClassification",
+}
+
+
 class ElmoPreTrainedModel(PreTrainedModel):
     """Weight initialisation and loading, shared by [`ElmoModel`] and the models that stand on it."""
 
@@ -99,12 +111,20 @@ class ElmoPreTrainedModel(PreTrainedModel):
         config.validate()  # again: fields may have been changed since it was made, by `from_pretrained` among others
         super().__init__(config, *args, **kwargs)
 
-    def save_pretrained(self, *args, **kwargs):
-        """As any model's. For `trust_remote_code` the config names the encoder too: `AutoModel` takes it from here."""
-        if self.is_remote_code():
-            named = getattr(self.config, "auto_map", None) or {}
-            self.config.auto_map = {"AutoModel": "modeling_elmo.ElmoModel"} | named
-        super().save_pretrained(*args, **kwargs)
+    def save_pretrained(self, save_directory: str | os.PathLike, is_main_process: bool = True, **kwargs):
+        """
+        As any model's. For `trust_remote_code` the folder has the code of all classes, and the config names them:
+        whatever was saved, `AutoModel` takes the encoder from there, and the heads can be put on it.
+        """
+        if not self.is_remote_code():
+            return super().save_pretrained(save_directory, is_main_process, **kwargs)
+        code = sorted(Path(__file__).parent.glob("*_elmo.py"))  # a class that came as remote code may have fewer
+        present = {auto: name for auto, name in AUTO_MAP.items() if name.split(".")[0] in {path.stem for path in code}}
+        named = getattr(self.config, "auto_map", None) or {}
+        self.config.auto_map = present | {auto: name for auto, name in named.items() if auto not in AUTO_MAP}
+        super().save_pretrained(save_directory, is_main_process, **kwargs)
+        for path in code if is_main_process else []:
+            shutil.copyfile(path, Path(save_directory) / path.name)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):

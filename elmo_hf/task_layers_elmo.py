@@ -22,6 +22,7 @@ class ElmoTaskLSTM(nn.Module):
     def __init__(self, input_size: int, size: int, num_layers: int = 1, dropout: float = 0.0):
         super().__init__()
         sizes = [input_size] + [2 * size] * (num_layers - 1)
+        self.size = size
         self.forward_layers = nn.ModuleList(nn.LSTM(layer_input, size, batch_first=True) for layer_input in sizes)
         self.backward_layers = nn.ModuleList(nn.LSTM(layer_input, size, batch_first=True) for layer_input in sizes)
         self.dropout = nn.Dropout(dropout)
@@ -36,7 +37,7 @@ class ElmoTaskLSTM(nn.Module):
             `(sentences, words, 2 * size)`, zero where masked.
         """
         if not words.numel():
-            return words.new_zeros(*mask.shape, 2 * self.forward_layers[0].hidden_size)
+            return words.new_zeros(*mask.shape, 2 * self.size)
         places = torch.arange(mask.shape[1], device=mask.device)
         mirrored = mask.sum(dim=1, keepdim=True) - 1 - places  # (sentences, words): where each word's mirror image is
         mirrored = torch.where(mask, mirrored, places)

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from .errors import TextError
+
 BLOCK = 1 << 16  # bytes of text read at a time
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP, XZ, ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
@@ -28,10 +30,6 @@ FILE_NAME = re.compile(
 )
 
 Report = Callable[[int], object]
-
-
-class TextError(ValueError):
-    """What is wrong with a text, in one line for the user."""
 
 
 # ---- files
@@ -213,7 +211,6 @@ def in_one_line(error: Exception) -> str:
 __all__ = [
     "FILE_NAME",
     "Report",
-    "TextError",
     "in_one_line",
     "is_saved_dataset",
     "load_named_dataset",

@@ -9,10 +9,16 @@ import sysconfig
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForPreTraining,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 import elmo_hf
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from tests.models import TINY, tiny_model
 
 SENTENCES = ["The cat sat on the mat, didn't it?", "我在IBM工作 ."]
@@ -59,12 +65,39 @@ def test_a_language_models_folder_gives_it_with_its_softmax_and_the_encoder_alon
     assert vectors_of(pretraining_folder).shape == (2, 13, 8)
 
 
-def test_the_saved_config_of_a_language_model_names_its_classes_for_remote_code(pretraining_folder):
+def test_the_saved_config_names_all_classes_for_remote_code_whatever_was_saved(folder, pretraining_folder):
     assert json.loads((pretraining_folder / "config.json").read_text())["auto_map"] == {
         "AutoConfig": "configuration_elmo.ElmoConfig",
         "AutoModel": "modeling_elmo.ElmoModel",
         "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+        "AutoModelForSequenceClassification": "classification_elmo.ElmoForSequenceClassification",
+        "AutoModelForTokenClassification": "classification_elmo.ElmoForTokenClassification",
     }
+
+
+def test_a_head_is_put_on_a_folder_and_saved_again_where_the_package_is_not_installed(pretraining_folder, tmp_path):
+    run_without_the_package(
+        pretraining_folder,
+        tmp_path,
+        f"""
+from transformers import AutoModelForTokenClassification, pipeline
+tagger = AutoModelForTokenClassification.from_pretrained(
+    {str(pretraining_folder)!r}, trust_remote_code=True, id2label={{0: "O", 1: "B-X", 2: "I-X"}}, tag_decoder="crf"
+)
+for model, name in ((model, "encoder"), (tagger, "tagger")):
+    model.save_pretrained({str(tmp_path)!r} + "/" + name)
+tokenizer.save_pretrained({str(tmp_path / "tagger")!r})
+tag = pipeline("token-classification", {str(tmp_path / "tagger")!r}, trust_remote_code=True)
+assert len(tag("Anna saw Paris.", ignore_labels=[])) == 4
+""",
+    )
+    for name in ("encoder", "tagger"):
+        code = {path.stem for path in (tmp_path / name).glob("*.py")}
+        named = json.loads((tmp_path / name / "config.json").read_text())["auto_map"].values()
+        assert {one.split(".")[0] for one in named} <= code
+    tagger = AutoModelForTokenClassification.from_pretrained(tmp_path / "tagger")
+    assert type(tagger) is ElmoForTokenClassification
+    assert tagger.crf is not None
 
 
 def test_a_saved_folder_works_where_the_package_is_not_installed(folder, tmp_path):
@@ -128,11 +161,16 @@ def test_the_public_names_are_these():
         "ElmoConfig",
         "ElmoForPreTraining",
         "ElmoForPreTrainingOutput",
+        "ElmoForSequenceClassification",
+        "ElmoForTokenClassification",
+        "ElmoLayerCache",
         "ElmoMixer",
         "ElmoModel",
         "ElmoModelOutput",
         "ElmoPreTrainedModel",
         "ElmoStates",
+        "ElmoTaskModel",
+        "ElmoTokenClassifierOutput",
         "ElmoTokenizer",
         "__version__",
         "default_model",

@@ -8,7 +8,7 @@ from transformers.utils import logging
 
 from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
 from .._version import __version__
-from ..pretraining import CheckpointError, DivergenceError, ModelError, RunError, TextError
+from ..errors import CheckpointError, DivergenceError, ModelError, RunError, TextError
 from .conversion_commands import convert
 from .finetuning_commands import finetune, predict
 from .pretraining_commands import perplexity, pretrain, vocab

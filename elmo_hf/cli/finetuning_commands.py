@@ -73,8 +73,13 @@ def finetune_tagging(
 
     Example: elmo-hf finetune tagging --train train.conll --dev dev.conll --test test.conll --out my-tagger
     """
-    options = {"field": field, "word_column": word_column, "tag_column": tag_column}
-    options |= {"words_name": words_name, "tags_name": tags_name}
+    options = {
+        "field": field,
+        "word_column": word_column,
+        "tag_column": tag_column,
+        "words_name": words_name,
+        "tags_name": tags_name,
+    }
     _finetune("tagging", out, (train, dev, test), options, model, resume, (vectors, vectors_size), assignments)
 
 
@@ -169,21 +174,19 @@ def predict(
     head, tokenizer = finetuning.load_head(model)
     if isinstance(head, ElmoForTokenClassification):
         sentences = _sentences(file, tokenizer, pretokenized)
-        found = finetuning.predict_tags(head, tokenizer, sentences, batch_size)
         write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
+        answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
     else:
         if output_format == "conll":
             raise typer.BadParameter("labels of texts are written as jsonl.", param_hint="--format")
-        found = finetuning.predict_labels(head, tokenizer, _texts(file), batch_size)
-        write = finetuning.as_json
+        answers = map(finetuning.as_json, finetuning.predict_labels(head, tokenizer, _texts(file), batch_size))
     if out is None:
-        for result in found:
-            sys.stdout.write(write(result))
+        sys.stdout.writelines(answers)
         return
     temporary = out.with_name(f".{out.name}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
-            stream.writelines(map(write, found))
+            stream.writelines(answers)
         os.replace(temporary, out)
     finally:
         temporary.unlink(missing_ok=True)

@@ -8,8 +8,7 @@ from typing import Any
 import typer
 from huggingface_hub.errors import StrictDataclassError
 
-from ..pretraining import CheckpointError, ModelError, RunError
-from ..text_sources import TextError
+from ..errors import CheckpointError, ModelError, RunError, TextError
 
 
 def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:

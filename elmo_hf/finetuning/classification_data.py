@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ..text_sources import TextError
+from ..errors import TextError
 from .records import dataset_rows, find_column, json_rows, kind_of, numbered_lines
 
 # Names of columns that are known.

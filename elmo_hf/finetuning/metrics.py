@@ -1,6 +1,7 @@
 """How good predictions are, in the measures of the field."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ def span_metrics(wanted: Sequence[Sequence[str]], found: Sequence[Sequence[str]]
     """Precision, recall and F1 of whole spans, as the CoNLL shared tasks count them (seqeval)."""
     from seqeval.metrics import f1_score, precision_score, recall_score
 
-    measures = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
+    measures: dict[str, Any] = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
     rows = [list(tags) for tags in wanted], [list(tags) for tags in found]
     return {name: float(measure(*rows, zero_division=0)) for name, measure in measures.items()}
 

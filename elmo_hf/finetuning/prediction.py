@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig
 
 from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
-from ..pretraining.models import ModelError
+from ..errors import ModelError
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText
 from .tagging_data import TaggedSentence
@@ -56,7 +56,7 @@ def predict_tags(
     def answer(batch: list[list[str]]) -> list[TaggedSentence]:
         inputs = tokenizer(batch, is_split_into_words=True, padding=True, return_tensors="pt").to(model.device)
         labels = model(**inputs).logits.argmax(dim=-1).tolist()
-        names = model.config.id2label
+        names = model.config.label_names
         return [
             TaggedSentence(words, [names[label] for label in row[1 : len(words) + 1]])
             for words, row in zip(batch, labels, strict=True)
@@ -73,7 +73,7 @@ def predict_labels(
     batch_size: int = 32,
 ) -> Iterator[LabelledResult]:
     """The texts with their labels, in order."""
-    names = [model.config.id2label[number] for number in range(model.config.num_labels)]
+    names = model.config.label_names
     kind = model.config.problem_type
 
     def answer(batch: list[LabelledText]) -> list[LabelledResult]:

@@ -5,14 +5,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..text_sources import (
-    TextError,
-    is_saved_dataset,
-    load_named_dataset,
-    load_saved_dataset,
-    may_be_dataset,
-    read_lines,
-)
+from ..errors import TextError
+from ..text_sources import is_saved_dataset, load_named_dataset, load_saved_dataset, may_be_dataset, read_lines
 
 KINDS = {".conllu": "conllu", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")

@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple
 from transformers import set_seed
 
 from ..classification_elmo import ElmoTaskModel
-from ..pretraining.run import RunError
-from ..text_sources import TextError
+from ..errors import RunError, TextError
 from ..tokenization_elmo import ElmoTokenizer
 from .card import write_card
 from .classification_data import read_labelled

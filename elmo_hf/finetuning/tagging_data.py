@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..text_sources import TextError
+from ..errors import TextError
 from .records import dataset_rows, find_column, json_rows, kind_of, numbered_lines
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

@@ -11,7 +11,7 @@ from transformers import BatchEncoding, EvalPrediction
 
 from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTaskModel
 from ..crf_elmo import allowed_moves
-from ..text_sources import TextError
+from ..errors import TextError
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText
 from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics

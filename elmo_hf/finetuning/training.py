@@ -5,11 +5,11 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+import transformers  # its Trainer, which takes a second to import, when it is used
 from torch.utils.data import Dataset
-from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 from ..classification_elmo import ElmoTaskModel
@@ -96,21 +96,21 @@ class HeadTrainer:
         if model.config.freeze_bilm and settings.cache != "no":
             model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
         groups = model.param_groups(settings.learning_rate, settings.bilm_learning_rate, settings.weight_decay)
-        self.trainer = Trainer(
+        self.trainer = transformers.Trainer(
             model=model,
             args=self._arguments(len(train)),
             train_dataset=Examples(train, task, tokenizer),
             eval_dataset=Examples(dev, task, tokenizer),
-            data_collator=partial(task.collate, tokenizer=tokenizer),
+            data_collator=cast(Any, partial(task.collate, tokenizer=tokenizer)),
             compute_metrics=task.metrics,
             optimizers=(torch.optim.AdamW(groups, fused=True), None),
-            callbacks=[EarlyStoppingCallback(settings.patience)],
+            callbacks=[transformers.EarlyStoppingCallback(settings.patience)],
         )
 
-    def _arguments(self, examples: int) -> TrainingArguments:
+    def _arguments(self, examples: int) -> transformers.TrainingArguments:
         settings = self.settings
         steps = -(-examples // settings.batch_size) * settings.epochs
-        return TrainingArguments(
+        return transformers.TrainingArguments(
             output_dir=str(self.folder / CHECKPOINTS),
             per_device_train_batch_size=settings.batch_size,
             per_device_eval_batch_size=settings.batch_size,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..text_sources import TextError
+from ..errors import TextError
 from ..tokenization_elmo import ElmoTokenizer
 from .records import numbered_lines
 

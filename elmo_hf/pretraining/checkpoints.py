@@ -16,10 +16,6 @@ MANIFEST = "checkpoint.json"
 NAME = re.compile(r"step-(\d+)")
 
 
-class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be written or read, in one line for the user."""
-
-
 def checkpoint_name(step: int) -> str:
     """The folder's name."""
     return f"step-{step:08d}"
@@ -77,7 +73,6 @@ def rotate(folder: Path, keep: int):
 
 
 __all__ = [
-    "CheckpointError",
     "checkpoint_name",
     "checkpoints",
     "complete",

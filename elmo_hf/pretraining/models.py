@@ -7,16 +7,12 @@ from typing import Any, cast
 import torch
 
 from ..configuration_elmo import ElmoConfig
+from ..errors import ModelError
 from ..modeling_elmo import ElmoForPreTraining
 from ..softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import read_vocabulary
 from .settings import RECIPES
-
-
-class ModelError(ValueError):
-    """A model that cannot be used as asked, in one line for the user."""
-
 
 # The released English models, and the one that comes with this package.
 SIZES: dict[str, dict[str, Any]] = {
@@ -156,4 +152,4 @@ def _lower_bias(softmax: ElmoSoftmax | ElmoAdaptiveSoftmax, number: int):
         layer.bias[-number:] = layer.bias[:-number].min()
 
 
-__all__ = ["SIZES", "ModelError", "build_config", "extended", "load_language_model", "starting_point"]
+__all__ = ["SIZES", "build_config", "extended", "load_language_model", "starting_point"]

@@ -13,9 +13,9 @@ from accelerate.tracking import get_available_trackers
 from safetensors import SafetensorError
 
 from ..configuration_elmo import ElmoConfig
+from ..errors import CheckpointError, RunError
 from ..modeling_elmo import ElmoForPreTraining
 from ..tokenization_elmo import ElmoTokenizer
-from .checkpoints import CheckpointError
 from .evaluation import Perplexity
 from .precision import choose_precision
 from .processes import this_process
@@ -26,10 +26,6 @@ from .training import Pretrainer
 from .vocabulary import count_steps
 
 RUN = "run.json"
-
-
-class RunError(ValueError):
-    """What is wrong with a run's folder, in one line for the user."""
 
 
 @dataclass
@@ -250,4 +246,4 @@ def _write_atomically(path: Path, text: str):
     os.replace(temporary, path)
 
 
-__all__ = ["Run", "RunError", "RunText"]
+__all__ = ["Run", "RunText"]

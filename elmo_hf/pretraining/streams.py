@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ..errors import TextError
 from ..tokenization_elmo import ElmoTokenizer
-from .text import Corpus, TextError, split_words
+from .text import Corpus, split_words
 
 NOT_A_TARGET = -100
 # Sentences that a stream encodes at once: enough for the tokenizer to be fast, few enough for memory.

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from ..errors import TextError
 from ..text_sources import (
     Report,
-    TextError,
     in_one_line,
     is_saved_dataset,
     load_named_dataset,

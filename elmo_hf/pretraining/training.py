@@ -17,10 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
+from ..errors import CheckpointError, DivergenceError
 from ..modeling_elmo import ElmoForPreTraining, ElmoStates
 from ..tokenization_elmo import ElmoTokenizer
 from . import checkpoints
-from .checkpoints import CheckpointError
 from .compilation import compiled_kernels
 from .evaluation import Perplexity, perplexity, protocol
 from .history import History
@@ -30,10 +30,6 @@ from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
 
 CHECKPOINTS, HISTORY = "checkpoints", "history.jsonl"
-
-
-class DivergenceError(RuntimeError):
-    """The loss has become useless; the message names the last good checkpoint."""
 
 
 @dataclass
@@ -352,4 +348,4 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value if isinstance(value, (int, float, str, bool)) else str(value) for name, value in values.items()}
 
 
-__all__ = ["DivergenceError", "Pretrainer", "Progress", "StepResult"]
+__all__ = ["Pretrainer", "Progress", "StepResult"]

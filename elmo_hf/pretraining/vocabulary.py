@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from ..errors import TextError
 from ..text_inputs_elmo import without_surrogates
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import frequent_words
 from ..word_splitting_elmo import segmenter_errors
-from .text import Corpus, TextError, split_words
+from .text import Corpus, split_words
 
 
 class Vocabulary(NamedTuple):

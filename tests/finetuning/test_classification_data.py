@@ -9,8 +9,8 @@ from datasets import ClassLabel, Dataset, Features, Value
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo_hf.errors import TextError
 from elmo_hf.finetuning import LabelledText, read_labelled
-from elmo_hf.text_sources import TextError
 
 WANTED = [LabelledText('A "fine", long film.', None, "good"), LabelledText("Bad", None, "bad")]
 PAIRS = [LabelledText("a cat", "an animal", "yes"), LabelledText("a dog", "a cat", "no")]

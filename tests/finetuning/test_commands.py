@@ -47,7 +47,15 @@ def test_a_tagger_is_trained_and_tags_text_from_a_file_and_from_standard_input(f
     text.write_text("the cat saw Anna Meyer\n\na dog\n")
     code, output, _ = run("predict", out, text)
     assert code == 0
-    assert [line.split("\t")[0] for line in output.splitlines() if line] == "the cat saw Anna Meyer a dog".split()
+    assert [line.split("\t")[0] for line in output.splitlines() if line] == [
+        "the",
+        "cat",
+        "saw",
+        "Anna",
+        "Meyer",
+        "a",
+        "dog",
+    ]
     monkeypatch.setattr(sys, "stdin", io.StringIO(text.read_text()))
     assert run("predict", out)[1] == output
     code, lines, _ = run("predict", out, text, "--format", "jsonl")
@@ -75,7 +83,10 @@ def test_a_classifier_is_trained_and_labels_text(folder, tmp_path, run):
         (["finetune", "tagging", "--resume", "--out", "x"], "holds no run"),
         (["finetune", "tagging", "--train", "no.conll", "--dev", "no.conll", "--out", "x"], "No such file"),
         (["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "a=1"], "field a"),
-        (["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "epochs=0"], "epochs"),
+        (
+            ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "epochs=0"],
+            "epochs",
+        ),
         (["predict", "missing-model"], "missing-model"),
     ],
     ids=str,

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf.errors import ModelError
 from elmo_hf.finetuning import LabelledText, TaggedSentence, as_conll, as_json, load_head, predict_labels, predict_tags
-from elmo_hf.pretraining import ModelError
 from tests.finetuning.toy import sentences, texts, write_bilm
 from tests.models import TINY
 

@@ -11,9 +11,8 @@ from huggingface_hub import ModelCard
 from transformers import AutoModelForTokenClassification, pipeline
 
 from elmo_hf import default_model
+from elmo_hf.errors import RunError, TextError
 from elmo_hf.finetuning import FinetuningRun, load_head, predict_tags
-from elmo_hf.pretraining import RunError
-from elmo_hf.text_sources import TextError
 from tests.conftest import ROOT
 from tests.finetuning.toy import FIELDS, SETTINGS, classification_run, sentences, tagging_run
 

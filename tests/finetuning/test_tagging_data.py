@@ -8,8 +8,8 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo_hf.errors import TextError
 from elmo_hf.finetuning import TaggedSentence, read_tagged
-from elmo_hf.text_sources import TextError
 
 WANTED = [TaggedSentence(["Paris", "is", "#1"], ["B-LOC", "O", "O"]), TaggedSentence(["Hello"], ["O"])]
 COLUMNS = "-DOCSTART- -X- O\n\nParis NNP B-LOC\nis VBZ O\n#1 CD O\n\n\nHello UH O\n"

@@ -5,8 +5,8 @@ import pytest
 from transformers import EvalPrediction
 
 from elmo_hf import ElmoTokenizer
+from elmo_hf.errors import TextError
 from elmo_hf.finetuning import ClassificationTask, LabelledText, TaggedSentence, TaggingTask
-from elmo_hf.text_sources import TextError
 
 TOKENIZER = ElmoTokenizer()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from elmo_hf import ElmoTokenizer
+from elmo_hf.errors import TextError
 from elmo_hf.finetuning import learned_vectors, vectors_from_file
 from elmo_hf.finetuning.word_vectors import read_vectors
-from elmo_hf.text_sources import TextError
 
 GLOVE = "the 1 2\ncat 3 4\nParis 5 6\nrare 7 8\nrarer 9 10\n"
 

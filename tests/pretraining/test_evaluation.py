@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
+from elmo_hf.errors import TextError
 from elmo_hf.pretraining import evaluation
 from elmo_hf.pretraining.evaluation import Perplexity, perplexity, protocol
 from elmo_hf.pretraining.streams import SentenceEncoder
-from elmo_hf.pretraining.text import Corpus, TextError
+from elmo_hf.pretraining.text import Corpus
 from tests.models import TINY
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]

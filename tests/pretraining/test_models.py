@@ -6,14 +6,8 @@ import pytest
 import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
-from elmo_hf.pretraining.models import (
-    SIZES,
-    ModelError,
-    build_config,
-    extended,
-    load_language_model,
-    starting_point,
-)
+from elmo_hf.errors import ModelError
+from elmo_hf.pretraining.models import SIZES, build_config, extended, load_language_model, starting_point
 from elmo_hf.vocabulary_elmo import write_vocabulary
 from tests.models import TINY
 

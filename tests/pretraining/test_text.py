@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from elmo_hf import text_sources
-from elmo_hf.pretraining.text import Corpus, TextError, split_words
+from elmo_hf.errors import TextError
+from elmo_hf.pretraining.text import Corpus, split_words
 
 TEXT = b"one\ntwo\n\nthree\n"
 DOCUMENTS = [["one", "two"], ["three"]]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_hf.pretraining import CheckpointError, Corpus, DivergenceError, checkpoints, perplexity
+from elmo_hf.errors import CheckpointError, DivergenceError
+from elmo_hf.pretraining import Corpus, checkpoints, perplexity
 from elmo_hf.pretraining.history import read_history
 from elmo_hf.pretraining.settings import RECIPES
 from tests.pretraining.runs import (

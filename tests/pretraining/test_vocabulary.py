@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoTokenizer
-from elmo_hf.pretraining.text import Corpus, TextError, split_words
+from elmo_hf.errors import TextError
+from elmo_hf.pretraining.text import Corpus, split_words
 from elmo_hf.pretraining.vocabulary import Vocabulary, build_vocabulary, count_words
 from elmo_hf.vocabulary_elmo import read_vocabulary
 from tests.conftest import find_data
