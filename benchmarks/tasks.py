@@ -3,6 +3,7 @@ What is ELMo good for? The same head with and without it, on three tasks, severa
 
     python -m benchmarks.tasks --results results.jsonl                    # all tasks, all inputs, 3 seeds
     python -m benchmarks.tasks --results results.jsonl --task pos --inputs elmo+learned learned
+    python -m benchmarks.tasks --results results.jsonl --way "last layer" "uniform mix" output    # other ways to use it
     python -m benchmarks.tasks --results results.jsonl --table            # what is there already
 
 `pos`: universal parts of speech on UD English EWT, accuracy. `entities`: WNUT-17, F1 of whole spans. `polarity`:
@@ -40,6 +41,8 @@ from elmo_hf.finetuning import (
     LabelledText,
     TaggingTask,
     build_head,
+    draw_mixes,
+    layer_mixes,
     learned_vectors,
     read_tagged,
     vectors_from_file,
@@ -48,8 +51,8 @@ from elmo_hf.finetuning import (
 CORPORA = ENGLISH.parent
 LEARNED_SIZE = 100
 INPUTS = ["learned", "glove", "elmo", "elmo+learned", "elmo+glove"]
-# Ways to use the biLM, with ELMo and learned vectors, other than the default, a learned mix with an L2 term of 0.001 at
-# the input: tables 2 and 3 of the paper.
+# Ways to use the biLM, with ELMo and learned vectors: tables 2 and 3 of the paper.
+DEFAULT_WAY = "learned mix, L2 0.001, input"
 WAYS = {
     "last layer": {"mixer_weights": "top"},
     "uniform mix": {"mixer_weights": [1 / 3, 1 / 3, 1 / 3]},
@@ -140,30 +143,44 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoL
         seconds = time.perf_counter() - start
         found = trainer.evaluate(setup.test)
         epochs = trainer.trainer.state.epoch
-    record = {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs}
-    if model.input_mixer is not None:
-        with torch.no_grad():
-            record["mix"] = model.input_mixer.layer_weights().tolist()
-            record["gamma"] = model.input_mixer.gamma.item()
-    return record
+    mixes = {f"{place} mix": weights for place, weights in layer_mixes(model).items()}
+    return {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | mixes
+
+
+def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    """The runs that differ in their seed only, by task, inputs and way."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for record in sorted(records, key=lambda record: list(TASKS).index(record["task"])):
+        groups.setdefault((record["task"], record["inputs"], record["way"] or DEFAULT_WAY), []).append(record)
+    return groups
 
 
 def print_table(records: list[dict[str, Any]]):
-    """Mean and spread over the seeds."""
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for record in records:
-        groups.setdefault((record["task"], record["inputs"], record["way"] or ""), []).append(record)
+    """Mean and range over the seeds."""
     lines = []
-    for (task, inputs, way), found in sorted(groups.items()):
+    for (task, inputs, way), found in grouped(records).items():
         values = [100 * record["metric"] for record in found]
-        mixes = [record["mix"] for record in found if "mix" in record]
-        mix = " ".join(f"{statistics.mean(layer):.2f}" for layer in zip(*mixes, strict=True)) if mixes else ""
+        mixes = [" ".join(f"{weight:.2f}" for weight in mean_mix(found, place)) for place in ("input", "output")]
         spread = f"{min(values):.2f}–{max(values):.2f}"
-        seconds = statistics.median(record["seconds"] / record["epochs"] for record in found)
-        lines.append(
-            [task, inputs, way, f"{statistics.mean(values):.2f}", spread, str(len(values)), mix, f"{seconds:.0f}"]
-        )
-    print(table(["task", "input", "way", "mean", "range", "seeds", "mix", "seconds/epoch"], lines))
+        shown_way = way if inputs.startswith("elmo") else ""
+        lines.append([task, inputs, shown_way, f"{statistics.mean(values):.2f}", spread, str(len(values)), *mixes])
+    print(table(["task", "inputs", "way", "mean", "range", "seeds", "input mix", "output mix"], lines))
+
+
+def mean_mix(records: list[dict[str, Any]], place: str) -> list[float]:
+    """Of the seeds; empty where there is no mixer."""
+    mixes = [record[f"{place} mix"] for record in records if f"{place} mix" in record]
+    return [statistics.mean(layer) for layer in zip(*mixes, strict=True)]
+
+
+def picture(records: list[dict[str, Any]]) -> str:
+    """The mixes of the heads that have ELMo at their input and output."""
+    mixes: dict[str, dict[str, list[float]]] = {"input": {}, "output": {}}
+    for (task, _, way), found in grouped(records).items():
+        if way == "input and output":
+            for place, tasks in mixes.items():
+                tasks[task] = mean_mix(found, place)
+    return draw_mixes(mixes)
 
 
 def main():
@@ -175,6 +192,7 @@ def main():
     parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--table", action="store_true", help="only print what is there")
+    parser.add_argument("--picture", type=Path, help="an SVG file to write, with the mixes at input and output")
     options = parser.parse_args()
     logging.set_verbosity_error()
     records = []
@@ -198,6 +216,8 @@ def main():
                     file.write(json.dumps(record) + "\n")
                 records.append(record)
     print_table(records)
+    if options.picture:
+        options.picture.write_text(picture(records), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,45 +4,38 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from ..classification_elmo import ElmoTaskModel
-from ..mixer_elmo import ElmoMixer
+from .mix_picture import draw_mixes
 
 if TYPE_CHECKING:
     from .run import FinetuningRun
 
 TASKS = {"tagging": "token-classification", "classification": "text-classification"}
-SHOWN = (
-    "elmo_places",
-    "mixer_weights",
-    "mixer_l2",
-    "elmo_dropout",
-    "freeze_bilm",
-    "word_vector_size",
-    "num_task_layers",
-)
-SHOWN += ("task_layer_size", "classifier_dropout")
+SHOWN = ["elmo_places", "mixer_weights", "mixer_l2", "elmo_dropout", "freeze_bilm", "word_vector_size"]
+SHOWN += ["num_task_layers", "task_layer_size", "classifier_dropout"]
+PICTURE = "mixes.svg"
 
 
 def write_card(
-    path: Path,
+    folder: Path,
     run: "FinetuningRun",
     model: ElmoTaskModel,
     sizes: dict[str, int],
     results: dict[str, dict[str, float]],
 ):
     """
-    Writes a model card.
+    Writes a model card, and beside it a picture of the mix.
 
     Args:
+        folder: Where to.
         run: What was done.
         model: What came of it.
         sizes: Examples of each split.
         results: Metrics of each split.
     """
-    name, data_name = path.parent.parent.name, os.path.basename(os.path.normpath(run.data.train))
+    name, data_name = folder.parent.name, os.path.basename(os.path.normpath(run.data.train))
     data = ModelCardData(
         library_name="transformers",
         pipeline_tag=TASKS[run.task],
@@ -72,7 +65,17 @@ def write_card(
         + "\n".join(f"- {split}: `{_short(getattr(run.data, split))}`" for split in sizes if getattr(run.data, split)),
         "## Settings\n\n" + _settings(run, model),
     ]
-    path.write_text(str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(sections) + "\n")), encoding="utf-8")
+    card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(sections) + "\n")
+    (folder / "README.md").write_text(str(card), encoding="utf-8")
+    if mixes := layer_mixes(model):
+        picture = draw_mixes({place: {"": weights} for place, weights in mixes.items()})
+        (folder / PICTURE).write_text(picture, encoding="utf-8")
+
+
+def layer_mixes(model: ElmoTaskModel) -> dict[str, list[float]]:
+    """What each layer weighs in the mix, by the place of the mixer."""
+    places = {"input": model.input_mixer, "output": model.output_mixer}
+    return {place: mixer.layer_weights().tolist() for place, mixer in places.items() if mixer is not None}
 
 
 def _usage(name: str, task: str) -> str:
@@ -90,18 +93,19 @@ def _results(results: dict[str, dict[str, float]], sizes: dict[str, int]) -> str
 
 
 def _mixes(model: ElmoTaskModel) -> str:
-    places = {"input": model.input_mixer, "output": model.output_mixer}
-    mixers = {place: mixer for place, mixer in places.items() if isinstance(mixer, ElmoMixer)}
+    mixes = layer_mixes(model)
+    if not mixes:
+        return "None: this head has no ELMo in it."
     number = model.config.num_hidden_layers + 1
     lines = [
         "| place | " + " | ".join(f"layer {layer}" for layer in range(number)) + " | γ |",
         "|---" * (number + 2) + "|",
     ]
-    with torch.no_grad():
-        for place, mixer in mixers.items():
-            weights = " | ".join(f"{weight:.3f}" for weight in mixer.layer_weights().tolist())
-            lines.append(f"| {place} | {weights} | {mixer.gamma.item():.3f} |")
-    return "\n".join(lines)
+    for place, weights in mixes.items():
+        mixer = getattr(model, f"{place}_mixer")
+        cells = " | ".join(f"{weight:.3f}" for weight in weights)
+        lines.append(f"| {place} | {cells} | {mixer.gamma.item():.3f} |")
+    return f"![Mixing weights]({PICTURE})\n\n" + "\n".join(lines)
 
 
 def _settings(run: "FinetuningRun", model: ElmoTaskModel) -> str:
@@ -120,4 +124,4 @@ def _short(source: str) -> str:
     return os.path.basename(os.path.normpath(source)) if os.path.exists(source) else source
 
 
-__all__ = ["write_card"]
+__all__ = ["layer_mixes", "write_card"]

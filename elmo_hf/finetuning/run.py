@@ -104,9 +104,7 @@ class FinetuningRun:
             raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
-        trainer, splits = self._prepare(
-            folder
-        )  # what is wrong with data or settings is found before the folder is made
+        trainer, splits = self._prepare(folder)  # finds what is wrong before there is a folder
         folder.mkdir(parents=True, exist_ok=True)
         _write_atomically(folder / RUN, asdict(self))
         return self._finish(trainer, splits, folder, resume=False)
@@ -165,9 +163,7 @@ class FinetuningRun:
         model: ElmoTaskModel = trainer.model
         model.save_pretrained(stage)
         trainer.tokenizer.save_pretrained(stage)
-        write_card(
-            stage / "README.md", self, model, {name: len(split) for name, split in splits._asdict().items()}, results
-        )
+        write_card(stage, self, model, {name: len(split) for name, split in splits._asdict().items()}, results)
         for path in sorted(stage.iterdir()):
             os.replace(path, folder / path.name)
         stage.rmdir()

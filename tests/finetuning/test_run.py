@@ -59,6 +59,8 @@ def test_the_card_has_data_metrics_and_the_learned_mix(tagger):
     assert values["test", "f1"] == pytest.approx(results["test"]["f1"], abs=1e-4)
     weights = AutoModelForTokenClassification.from_pretrained(folder).input_mixer.layer_weights()
     assert " | ".join(f"{weight:.3f}" for weight in weights.tolist()) in card.content
+    assert "![Mixing weights](mixes.svg)" in card.content
+    assert f">{weights[0]:.2f}</text>" in (folder / "mixes.svg").read_text()
     assert "`train.conll`" in card.content
     assert str(folder.parent) not in card.content  # nothing of the machine
 
