@@ -1,5 +1,7 @@
 """Small models for tests, and the reference that belongs to each."""
 
+import json
+
 import numpy as np
 import torch
 from hypothesis import strategies as st
@@ -81,3 +83,9 @@ configurations = st.fixed_dictionaries(
         "forget_bias": st.sampled_from([0.0, 1.0]),
     }
 )
+
+
+def edit_config(folder, **fields):
+    """Changes fields of a saved model's config."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))

@@ -150,11 +150,14 @@ def _finetune(
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="A tagger or a classifier: a folder, or a name on the Hub.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A tagger or a classifier: a folder, or a name on the Hub.")
+    ],
     file: Annotated[
         str,
         typer.Argument(
-            help="Text, a sentence a line; .conllu, .jsonl, .csv or .tsv for words and pairs; - is standard input."
+            metavar="[FILE]",
+            help="Text, a sentence a line; .conllu, .jsonl, .csv or .tsv for words and pairs; - is standard input.",
         ),
     ] = "-",
     out: Annotated[Path | None, typer.Option("--out", help="Default: standard output.", show_default=False)] = None,

@@ -6,24 +6,9 @@ import sys
 
 import pytest
 
-from elmo_hf import cli
 from tests.finetuning.toy import classification_run, tagging_run
 
 FAST = ["--set", "epochs=3", "--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs a command in this process: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["elmo-hf", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,146 @@
+"""`elmo-hf convert`: what it writes and prints, and what it refuses."""
+
+import sys
+
+import pytest
+import torch
+from transformers import AutoModel
+
+from elmo_hf import ElmoModel, ElmoTokenizer
+from elmo_hf.conversion import layer_norms
+from tests.models import edit_config
+
+
+def test_convert_bilm_hdf5_writes_a_folder_and_says_so(run, original, tmp_path):
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    code, output, error = run(
+        "convert", "bilm-hdf5", *original, "--vocab", tmp_path / "vocab.txt", "--out", tmp_path / "out"
+    )
+    assert (code, error) == (0, "")
+    assert output == f"{tmp_path / 'out'}: config.json, model.safetensors, tokenizer.json, tokenizer_config.json\n"
+    assert AutoModel.from_pretrained(tmp_path / "out").config.vocab_size == 4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_dtype_is_the_stored_precision(run, original, tmp_path, dtype):
+    assert run("convert", "bilm-hdf5", *original, "--out", tmp_path / "out", "--dtype", dtype)[0] == 0
+    assert ElmoModel.from_pretrained(tmp_path / "out").dtype == getattr(torch, dtype)
+
+
+def test_a_folder_goes_to_the_original_format_and_back(run, folder, tmp_path):
+    code, output, _ = run("convert", "to-bilm-hdf5", folder, "--out", tmp_path / "original")
+    assert (code, output) == (0, f"{tmp_path / 'original'}: options.json, vocab.txt, weights.hdf5\n")
+    files = [tmp_path / "original" / name for name in ("options.json", "weights.hdf5")]
+    assert run("convert", "bilm-hdf5", *files, "--out", tmp_path / "back")[0] == 0
+    weights = [(path / "model.safetensors").read_bytes() for path in (folder, tmp_path / "back")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_check_prints_the_norm_of_every_word_in_every_layer(run, original, tmp_path, in_file):
+    sentences = ["The river bank.", "I don't know, " + "really " * 100] if in_file else ["A bank " * 100]
+    check = tmp_path / "sentences.txt" if in_file else sentences[0]  # a sentence too long for a file's name
+    if in_file:
+        check.write_text("\n\n".join(sentences))
+    code, output, error = run("convert", "bilm-hdf5", *original, "--out", tmp_path / "out", "--check", check)
+    assert (code, error) == (0, "")
+    _, header, *lines = output.splitlines()
+    assert header.split() == ["word", "layer", "0", "layer", "1", "layer", "2"]
+    expected = list(layer_norms(tmp_path / "out", sentences))
+    assert len(lines) == len(expected) == (4 + 8 if in_file else 8)
+    for line, (word, norms) in zip(lines, expected, strict=True):
+        assert line.split() == [word, *(f"{norm:.6f}" for norm in norms)]
+
+
+def test_the_norms_are_those_of_the_model(folder):
+    model, tokenizer = ElmoModel.from_pretrained(folder).eval(), ElmoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        output = model(**tokenizer("The bank", return_tensors="pt"), output_hidden_states=True)
+    expected = [[float(layer[0, word].norm()) for layer in output.hidden_states] for word in (1, 2)]
+    assert list(layer_norms(folder, ["The bank"])) == list(zip(["The", "bank"], expected, strict=True))
+
+
+# ---- Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["konvert"], ["konvert", "--help"]),
+        (["convert", "elmo"], ["elmo", "--help"]),
+        (["--nonsense"], ["--nonsense"]),
+        (["convert", "bilm-hdf5", "--out", "x"], ["options"]),
+        (["convert", "bilm-hdf5", "options.json", "--out", "x"], ["weights"]),
+        (["convert", "bilm-hdf5", "options.json", "weights.hdf5"], ["--out"]),
+        (["convert", "allennlp", "best.th"], ["--out"]),
+        (["convert", "to-bilm-hdf5", "model"], ["--out"]),
+        (["convert", "to-bilm-hdf5", "model", "more", "--out", "x"], ["more"]),
+        (["convert", "allennlp", "best.th", "--out", "x", "--dtype", "int8"], ["--dtype", "int8", "float16"]),
+        (["convert", "allennlp", "best.th", "--out"], ["--out"]),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_is_explained_in_one_line(refused, arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = refused(*arguments)
+    assert [word for word in words if word not in line.lower()] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["bilm-hdf5", "allennlp", "to-bilm-hdf5"])
+@pytest.mark.parametrize("content", [None, "folder", b"", b"garbage\n\nof two lines"])
+def test_files_that_are_none_are_refused_and_nothing_is_left(refused, tmp_path, command, content):
+    path = tmp_path / "file"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    before = sorted(tmp_path.rglob("*"))
+    files = [path, path] if command == "bilm-hdf5" else [path]
+    assert str(path) in refused("convert", command, *files, "--out", tmp_path / "new" / "out")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"cell_size": 9}, "by config.json"),
+        ({"cell_size": -1}, "`cell_size` must be greater than 0"),  # two lines, by the library
+        ({"model_type": "bert", "hidden_size": 8}, "found bert"),
+    ],
+)
+def test_a_damaged_model_folder_is_explained_in_one_line(refused, folder, tmp_path, fields, message):
+    edit_config(folder, **fields)
+    assert message in refused("convert", "to-bilm-hdf5", folder, "--out", tmp_path / "out")
+
+
+def test_what_is_in_out_already_is_refused_and_untouched(refused, original, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("precious")
+    assert "not an empty folder" in refused("convert", "bilm-hdf5", *original, "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "mine").read_text() == "precious"
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_sentences_that_are_no_text_are_refused_before_the_conversion(refused, original, tmp_path):
+    (tmp_path / "sentences").write_bytes(b"\xff\xfe")
+    line = refused("convert", "bilm-hdf5", *original, "--out", tmp_path / "out", "--check", tmp_path / "sentences")
+    assert "--check" in line
+    assert "not UTF-8" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_h5py_is_named_where_it_is_missing(refused, original, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    line = refused("convert", "bilm-hdf5", *original, "--out", tmp_path / "out")
+    assert 'pip install "elmo-hf[convert]"' in line
+
+
+def test_ctrl_c_leaves_neither_a_traceback_nor_files(run, original, tmp_path, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_hf.conversion.bilm_hdf5.read_bilm_hdf5", interrupt)
+    before = sorted(tmp_path.iterdir())
+    assert run("convert", "bilm-hdf5", *original, "--out", tmp_path / "out") == (130, "", "")
+    assert sorted(tmp_path.iterdir()) == before

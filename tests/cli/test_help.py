@@ -1,0 +1,54 @@
+"""`elmo-hf`: its help, and that a mistake is one line and exit code 2, never a traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmo_hf import __version__
+from tests.models import edit_config
+
+TEXT_OPTIONS = ["--pretokenized", "--column", "--split", "Example: elmo-hf"]
+SHARED_OPTIONS = ["--vocab", "--out", "--dtype", "Example: elmo-hf"]
+HEAD_OPTIONS = ["--dev", "--test", "--out", "--model", "--resume", "--vectors", "--set", "Example: elmo-hf"]
+COMMANDS = {
+    (): ["convert", "vocab", "pretrain", "perplexity", "finetune", "predict", "--version", "--help"],
+    ("vocab",): ["TEXT...", "--size", "--min-count", "--out", "--segmenter", *TEXT_OPTIONS],
+    ("pretrain",): ["TEXT...", "--resume", "--from", "--recipe", "--set", "--steps", "--tracker", *TEXT_OPTIONS],
+    ("perplexity",): ["[MODEL] FILE...", *TEXT_OPTIONS],
+    ("finetune",): ["tagging", "classification"],
+    ("finetune", "tagging"): ["--train", "--field", "--tag-column", *HEAD_OPTIONS],
+    ("finetune", "classification"): ["--train", "--label-name", *HEAD_OPTIONS],
+    ("predict",): ["MODEL [FILE]", "--out", "--format", "--pretokenized", "Example: elmo-hf"],
+    ("convert",): ["bilm-hdf5", "allennlp", "to-bilm-hdf5"],
+    ("convert", "bilm-hdf5"): ["options.json", "weights (.hdf5)", *SHARED_OPTIONS, "--check"],
+    ("convert", "allennlp"): ["best.th", "model.tar.gz", "--options", *SHARED_OPTIONS, "--check"],
+    ("convert", "to-bilm-hdf5"): ["A model folder", "--out", "Example: elmo-hf"],
+}
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_names_its_arguments(run, command, flag):
+    code, output, error = run(*command, flag)
+    assert (code, error) == (0, "")
+    assert [word for word in COMMANDS[command] if word not in output] == []
+
+
+@pytest.mark.parametrize("command", [(), ("convert",)])
+def test_a_command_alone_prints_its_help(run, command):
+    assert run(*command) == run(*command, "--help")
+
+
+def test_the_version_is_printed(run):
+    assert run("--version") == (0, f"elmo-hf {__version__}\n", "")
+
+
+def test_the_installed_command_explains_in_one_line_what_the_library_reports_in_twelve(folder, tmp_path):
+    edit_config(folder, cell_size=9)
+    command = Path(sys.executable).with_name("elmo-hf")
+    arguments = [command, "convert", "to-bilm-hdf5", folder, "--out", tmp_path / "out"]
+    result = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    expected = f"elmo-hf: {folder}: layers.0.bias should be (2, 36) by config.json, found (2, 28).\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", expected)
