@@ -1,9 +1,6 @@
 """transformers' Trainer on the heads: it learns, resumes, groups by length, takes stock collators, runs in parallel."""
 
-import os
-import socket
-import subprocess
-import sys
+import json
 
 import pytest
 import torch
@@ -17,7 +14,7 @@ from transformers import (
 )
 
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer, default_model
-from tests.conftest import ROOT
+from tests.launched import launch
 from tests.models import TINY
 
 NOUNS, VERBS, OTHERS = ["cat", "dog", "mat", "tree"], ["sat", "saw", "ran"], ["the", "a", "on", "now"]
@@ -132,41 +129,33 @@ def test_predictions_are_logits_alone(tmp_path):
 
 
 PARALLEL = """
-import sys
+import json, sys
 from tests.test_trainer import new_head, new_trainer
 
+folder, batch_size = sys.argv[1:]
 trainer = new_trainer(
-    "tagging", sys.argv[1], new_head("tagging", elmo_dropout=0.0, classifier_dropout=0.0, mixer_l2=1.0), max_steps=4,
-    per_device_train_batch_size=int(sys.argv[2]), logging_steps=1, save_strategy="no",
+    "tagging", folder, new_head("tagging", elmo_dropout=0.0, classifier_dropout=0.0, mixer_l2=1.0), max_steps=4,
+    per_device_train_batch_size=int(batch_size), logging_steps=1, save_strategy="no",
 )
 trainer.train()
-print("weights", sum(parameter.double().sum().item() for parameter in trainer.model.parameters()))
-print("losses", *[record["loss"] for record in trainer.state.log_history if "loss" in record])
+found = {
+    "weights": sum(parameter.double().sum().item() for parameter in trainer.model.parameters()),
+    "losses": [record["loss"] for record in trainer.state.log_history if "loss" in record],
+}
+with open(f"{folder}/process-{trainer.args.process_index}.json", "w") as file:
+    json.dump(found, file)
 """
 
 
 def test_two_processes_train_as_one_with_batches_twice_as_large(tmp_path):
-    def run(processes: int, batch_size: int) -> list[str]:
-        launch = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", str(free_port())]
-        script = tmp_path / "train.py"
+    def run(processes: int, batch_size: int) -> list[dict]:
+        script, folder = tmp_path / "train.py", tmp_path / str(processes)
         script.write_text(PARALLEL)
-        environment = os.environ | {"ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, *launch, str(script), str(tmp_path / str(processes)), str(batch_size)]
-        result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stderr
-        return result.stdout.splitlines()
+        folder.mkdir()
+        launch(processes, [script, folder, batch_size])
+        return [json.loads((folder / f"process-{number}.json").read_text()) for number in range(processes)]
 
-    together = run(2, 8)
-    weights = [float(line.split()[1]) for line in together if line.startswith("weights")]
-    assert len(weights) == 2
-    assert weights[0] == weights[1]
-    alone = run(1, 16)
-    (expected,) = (line.split()[1:] for line in alone if line.startswith("losses"))
-    found = next(line.split()[1:] for line in together if line.startswith("losses"))
-    assert [float(loss) for loss in found] == pytest.approx([float(loss) for loss in expected], rel=1e-3)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    one, other = run(2, 8)
+    assert one["weights"] == other["weights"]
+    (alone,) = run(1, 16)
+    assert one["losses"] == pytest.approx(alone["losses"], rel=1e-3)

@@ -14,6 +14,7 @@ from ..classification_elmo import ElmoForTokenClassification
 from ..configuration_elmo import ElmoConfig
 from ..default_model import default_model, find_model
 from ..finetuning.settings import FinetuningSettings
+from ..processes import this_process
 from .parameters import bad_parameters, parse_assignments
 
 finetune = typer.Typer()
@@ -144,6 +145,8 @@ def _finetune(
                 vectors_size=vectors[1],
             )
             results = run.begin(out)
+    if not this_process().is_main_process:
+        return
     for split, metrics in results.items():
         typer.echo(f"{split}: " + ", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
     typer.echo(f"{out}: the model and its card")
@@ -156,7 +159,7 @@ def predict(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="Text, a sentence a line; .conllu, .jsonl, .csv or .tsv for words and pairs; - is standard input.",
         ),
     ] = "-",

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from .. import pretraining
 from ..default_model import default_model, find_model
-from ..pretraining.processes import this_process
+from ..processes import this_process
 from ..text_sources import FILE_NAME
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary

@@ -13,6 +13,7 @@ from transformers import set_seed
 
 from ..classification_elmo import ElmoTaskModel
 from ..errors import RunError, TextError
+from ..processes import this_process
 from ..tokenization_elmo import ElmoTokenizer
 from .card import write_card
 from .classification_data import read_labelled
@@ -99,20 +100,22 @@ class FinetuningRun:
         Returns:
             Metrics of "dev" and, if there is one, of "test".
         """
-        folder = Path(folder).resolve()
-        if (folder / RUN).exists():
-            raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
+        folder, process = Path(folder).resolve(), this_process()
+        if process.is_main_process:
+            _refuse_used(folder)
+        process.wait_for_everyone()
         trainer, splits = self._prepare(folder)  # finds what is wrong before there is a folder
-        folder.mkdir(parents=True, exist_ok=True)
-        _write_atomically(folder / RUN, asdict(self))
+        if process.is_main_process:
+            folder.mkdir(parents=True, exist_ok=True)
+            _write_atomically(folder / RUN, asdict(self))
+        process.wait_for_everyone()
         return self._finish(trainer, splits, folder, resume=False)
 
     @classmethod
     def resume(cls, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
         """Goes on from the last checkpoint, or from the beginning if there is none."""
         folder = Path(folder).resolve()
+        this_process()  # brings the processes together
         run = cls.load(folder)
         if (folder / RESULTS).exists():
             raise RunError(f"{folder} is finished: its results are in {RESULTS}.")
@@ -170,6 +173,13 @@ class FinetuningRun:
         _write_atomically(folder / RESULTS, results | {"epochs": trainer.trainer.state.epoch})
         for name in (CHECKPOINTS, LAYERS):
             shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _refuse_used(folder: Path):
+    if (folder / RUN).exists():
+        raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
 
 
 def _write_atomically(path: Path, values: dict[str, Any]):

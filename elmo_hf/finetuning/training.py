@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from transformers.trainer_utils import get_last_checkpoint
 
 from ..classification_elmo import ElmoTaskModel
+from ..processes import on_cpu
 from ..tokenization_elmo import ElmoTokenizer
 from .settings import FinetuningSettings
 from .tasks import Task
@@ -128,6 +129,7 @@ class HeadTrainer:
             train_sampling_strategy="group_by_length",
             remove_unused_columns=False,
             dataloader_pin_memory=False,
+            use_cpu=on_cpu(),
             seed=settings.seed,
             report_to="none",
         )

@@ -15,10 +15,10 @@ from safetensors import SafetensorError
 from ..configuration_elmo import ElmoConfig
 from ..errors import CheckpointError, RunError
 from ..modeling_elmo import ElmoForPreTraining
+from ..processes import this_process
 from ..tokenization_elmo import ElmoTokenizer
 from .evaluation import Perplexity
 from .precision import choose_precision
-from .processes import this_process
 from .settings import PretrainingSettings
 from .streams import Reader, SentenceEncoder, Streams
 from .text import Corpus

@@ -19,12 +19,12 @@ from tqdm import tqdm
 
 from ..errors import CheckpointError, DivergenceError
 from ..modeling_elmo import ElmoForPreTraining, ElmoStates
+from ..processes import on_cpu, sum_over_processes, this_process
 from ..tokenization_elmo import ElmoTokenizer
 from . import checkpoints
 from .compilation import compiled_kernels
 from .evaluation import Perplexity, perplexity, protocol
 from .history import History
-from .processes import on_cpu, sum_over_processes, this_process
 from .settings import PretrainingSettings
 from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus

@@ -20,7 +20,7 @@ COMMANDS = {
     ("finetune",): ["tagging", "classification"],
     ("finetune", "tagging"): ["--train", "--field", "--tag-column", *HEAD_OPTIONS],
     ("finetune", "classification"): ["--train", "--label-name", *HEAD_OPTIONS],
-    ("predict",): ["MODEL [FILE]", "--out", "--format", "--pretokenized", "Example: elmo-hf"],
+    ("predict",): ["[FILE]", "--out", "--format", "--pretokenized", "Example: elmo-hf"],
     ("convert",): ["bilm-hdf5", "allennlp", "to-bilm-hdf5"],
     ("convert", "bilm-hdf5"): ["options.json", "weights (.hdf5)", *SHARED_OPTIONS, "--check"],
     ("convert", "allennlp"): ["best.th", "model.tar.gz", "--options", *SHARED_OPTIONS, "--check"],

@@ -15,6 +15,7 @@ from elmo_hf.errors import RunError, TextError
 from elmo_hf.finetuning import FinetuningRun, load_head, predict_tags
 from tests.conftest import ROOT
 from tests.finetuning.toy import FIELDS, SETTINGS, classification_run, sentences, tagging_run
+from tests.launched import launch
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,7 @@ KILLED = """
 import os, signal, sys
 from transformers import TrainerCallback
 from elmo_hf.finetuning import HeadTrainer
+from tests.launched import launch
 from tests.finetuning.toy import SETTINGS, tagging_run
 from pathlib import Path
 
@@ -108,6 +110,20 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
     models = [AutoModelForTokenClassification.from_pretrained(tmp_path / name / "out") for name in ("whole", "killed")]
     for one, other in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
+def test_two_processes_share_a_run_and_leave_one_model(tmp_path):
+    model = tagging_run(tmp_path).model
+    files = [f"--{split}={tmp_path / split}.conll" for split in ("train", "dev", "test")]
+    values = SETTINGS | FIELDS | {"cache": "disk", "batch_size": SETTINGS["batch_size"] // 2}
+    assignments = ["--vectors-size=6", *(f"--set={name}={value}" for name, value in values.items())]
+    command = ["finetune", "tagging", *files, "--model", model, "--out", tmp_path / "out", *assignments]
+    output = launch(2, ["-m", "elmo_hf.cli", *command])
+    assert output.count("the model and its card") == 1
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["test"]["f1"] > 0.9
+    assert load_head(str(tmp_path / "out"))[0].config.label_names == ["O", "B-PER", "I-PER"]
+    assert not (tmp_path / "out" / "layers").exists()
 
 
 def test_a_folder_that_holds_a_run_or_anything_else_is_refused(tagger, tmp_path):
