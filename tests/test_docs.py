@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from elmo_hf import ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
 from tests.conftest import ROOT
-from tests.models import tiny_model
+from tests.models import TINY, tiny_model
 
 
 def code_blocks(name: str) -> list[str]:
@@ -25,10 +25,19 @@ def words_in(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tokenizer.md"])
-def test_the_python_of_the_documentation_runs(name, tmp_path, monkeypatch):
+@pytest.fixture
+def folders(tmp_path):
+    """The models that the documentation names."""
     write_bilm_hdf5(tiny_model(), tmp_path / "options.json", tmp_path / "weights.hdf5")
     convert_bilm_hdf5(tmp_path / "options.json", tmp_path / "weights.hdf5", tmp_path / "my-elmo")
+    heads = {"my-tagger": ElmoForTokenClassification, "my-classifier": ElmoForSequenceClassification}
+    for name, head in heads.items():
+        head(ElmoConfig(**(TINY | {"num_labels": 3}))).save_pretrained(tmp_path / name)
+        ElmoTokenizer().save_pretrained(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/heads.md", "docs/tokenizer.md"])
+def test_the_python_of_the_documentation_runs(name, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = code_blocks(name)
     assert blocks
