@@ -126,12 +126,12 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, la
     """Trains and tests one head. All heads have the same frozen biLM, and share its layers."""
     set_seed(seed)
     tokenizer, vectors = ElmoTokenizer.from_pretrained(bilm), None
-    words = setup.task.words(setup.train, tokenizer)
+    words, others = (setup.task.words(part, tokenizer) for part in (setup.train, [*setup.dev, *setup.test]))
     if inputs.endswith("learned"):
         vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
     elif inputs.endswith("glove"):
         with tempfile.TemporaryDirectory() as folder:
-            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words)
+            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words, other_words=others)
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
     model, tokenizer = build_head(setup.task, bilm, tokenizer, vectors, fields)
     model.layer_cache = layers
@@ -221,7 +221,9 @@ def main():
     )
     for task in [] if options.table else options.task:
         setup = TASKS[task]()
-        layers = ElmoLayerCache(ElmoModel.from_pretrained(bilm, dtype=torch.float32).eval())
+        elmo = ElmoModel.from_pretrained(bilm, dtype=torch.float32).eval()
+        elmo.freeze_bilm()
+        layers = ElmoLayerCache(elmo)
         for seed in range(options.seeds):
             for inputs, way in wanted:
                 record = dict(zip(what, (task, inputs, way, bilm_name, seed), strict=True))

@@ -20,6 +20,7 @@ from .crf_elmo import ElmoCRF
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
+from .precision_elmo import apply_module, product_dtype
 from .sentences_elmo import ElmoSentences
 from .task_layers_elmo import ElmoBiattention, ElmoCrossAttention, ElmoPooling, ElmoTaskLSTM
 
@@ -163,8 +164,6 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             folder: Where to keep them, for other runs with the same biLM too. Default: in memory.
             max_bytes: Stop adding beyond that.
         """
-        if not self.config.freeze_bilm:
-            raise ValueError("Only a frozen biLM gives the same layers twice: load the model with freeze_bilm=True.")
         self.layer_cache = ElmoLayerCache(self.elmo, folder, max_bytes)
         return self.layer_cache
 
@@ -184,7 +183,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             return ()
         if self.layer_cache is not None:
             return self.layer_cache(input_ids, char_ids, mask, segments)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_bilm):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.elmo._bilm_is_frozen):
             output = self.elmo(input_ids, char_ids, mask, token_type_ids=segments, output_hidden_states=True)
         return output.hidden_states
 
@@ -216,7 +215,10 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             parts.append(self.word_vectors(ids))
         if self.input_mixer is not None:
             parts.append(self.input_mixer(gathered, sentences.mask))
-        return torch.cat(parts, dim=-1), gathered
+        words = torch.cat(parts, dim=-1)
+        if not torch.is_autocast_enabled(words.device.type):
+            words = words.to(product_dtype(words))
+        return words, gathered
 
     def _add_output_mix(self, words: torch.Tensor, layers, sentences: ElmoSentences) -> torch.Tensor:
         """[h; ELMo]"""
@@ -283,7 +285,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         if self.task_lstm is not None:
             words = self.task_lstm(words, sentences.mask)
         words = self._add_output_mix(self.dropout(words), gathered, sentences)
-        emissions = self.classifier(words)  # (sentences, longest, num_labels)
+        emissions = apply_module(self.classifier, words)  # (sentences, longest, num_labels)
 
         loss = None
         if labels is not None:
@@ -327,7 +329,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         is_other = marginals.argmax(dim=-1, keepdim=True) != best
         # Not by the smallest step: the two should differ after a softmax too.
         raised = marginals.scatter(-1, best, marginals.amax(dim=-1, keepdim=True) + 1e-3)
-        return torch.where(is_other, raised, marginals).to(emissions.dtype)
+        return torch.where(is_other, raised, marginals)  # fp32: half precision could not tell the raised one
 
 
 class ElmoForSequenceClassification(ElmoTaskModel):
@@ -382,7 +384,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             attention_mask (`(batch, words)`, *optional*): 1 for words and boundaries.
             token_type_ids (`(batch, words)`, *optional*): 0 and 1 for the texts of a pair.
             labels (`(batch,)` or `(batch, num_labels)`, *optional*): By `config.problem_type`, which the first labels
-                decide where it is not set: integers for one label, floats for several labels or numbers.
+                decide where it is not set: integers for one label, floats for several labels or numbers. -100 where
+                there is none.
             output_hidden_states (`bool`, *optional*): Whether to return the biLM's layers.
             num_items_in_batch (`int`, *optional*): Divides the summed loss, instead of the number of labels here.
         """
@@ -404,7 +407,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         if pairs:
             one, other = pooled.unflatten(0, (-1, 2)).unbind(dim=1)
             pooled = torch.cat([one, other, (one - other).abs(), one * other], dim=-1)
-        logits = self.classifier(pooled)  # (batch, num_labels)
+        logits = apply_module(self.classifier, pooled)  # (batch, num_labels)
 
         loss: Any = None if labels is None else self._loss(logits, labels, num_items_in_batch)
         if output_hidden_states is None:
@@ -434,11 +437,12 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             summed = functional.cross_entropy(logits.float(), labels.flatten(), reduction="sum")
         else:
             wanted = labels.view_as(logits).float()
-            items = torch.tensor(wanted.numel(), device=wanted.device)
+            is_given = wanted != -100
+            items = is_given.sum()
             measure = functional.mse_loss
             if config.problem_type == "multi_label_classification":
                 measure = functional.binary_cross_entropy_with_logits
-            summed = measure(logits.float(), wanted, reduction="sum")
+            summed = measure(logits.float()[is_given], wanted[is_given], reduction="sum")
         divisor = items.clamp(min=1) if num_items is None else num_items
         return summed / divisor + self._mixer_loss(items, num_items)
 

@@ -307,7 +307,8 @@ class ElmoConfig(PreTrainedConfig):
                 f"`elmo_places={self.elmo_places!r}` leaves the task layers without input: give them word vectors "
                 "(`word_vector_size`), or ELMo at the input too (`elmo_places='both'`)."
             )
-        if self.uses_words and self.word_vector_size is not None and self.num_word_vectors != self.vocab_size:
+        has_own_words = self.word_vector_size is not None and self.num_word_vectors not in (None, self.vocab_size)
+        if self.uses_words and has_own_words:
             raise ValueError(
                 f"The biLM has a table of {self.vocab_size} words, and `input_ids` are its rows: a head's word vectors "
                 f"must be of the same words, found `num_word_vectors={self.num_word_vectors}`."

@@ -26,11 +26,13 @@ def allowed_moves(labels: Sequence[str]) -> tuple[list[bool], list[list[bool]], 
         return None
     tags = [("O", "") if label == "O" else (label[0], label[2:]) for label in labels]
     has_ends = any(tag[0] in ENDING for tag in tags)
+    with_beginning = {kind for tag, kind in tags if tag == "B"}
 
     def may_follow(before: tuple[str, str], after: tuple[str, str]) -> bool:
         continues = before[0] in OPEN and after[0] in INSIDE and before[1] == after[1]
         must_continue = has_ends and before[0] in OPEN
-        return continues or (after[0] not in INSIDE and not must_continue)
+        may_begin = after[0] not in INSIDE or after[1] not in with_beginning  # where all is I-, so is the beginning
+        return continues or (may_begin and not must_continue)
 
     outside = ("O", "")
     return (

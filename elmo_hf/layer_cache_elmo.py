@@ -13,7 +13,11 @@ import torch
 
 from .modeling_elmo import ElmoModel
 
-FINGERPRINT, DATA, INDEX = "bilm.json", ".layers", ".index"
+FINGERPRINT, DATA, INDEX, TEMPORARY = "bilm.json", ".layers", ".index", ".tmp"
+SUFFIXES = (DATA, INDEX, TEMPORARY)
+# Fields of the config that change what the same weights give.
+FIELDS = ["token_inputs", "char_pad_id", "char_activation", "directions"]
+FIELDS += ["cell_clip", "projection_clip", "forget_bias", "skip_connections"]
 
 
 class ElmoLayerCache:
@@ -30,9 +34,10 @@ class ElmoLayerCache:
     """
 
     def __init__(self, elmo: ElmoModel, folder: str | os.PathLike | None = None, max_bytes: int | None = None):
+        _check_frozen(elmo)
         self.elmo, self.max_bytes = elmo, max_bytes
         self.num_bytes = 0
-        self._fingerprint, self._versions = weights_fingerprint(elmo), self._weight_versions()
+        self._fingerprint, self._versions = bilm_fingerprint(elmo), self._weight_versions()
         self._memory: dict[bytes, torch.Tensor] = {}
         self._files = None if folder is None else _Files(Path(folder), self._fingerprint)
 
@@ -48,6 +53,7 @@ class ElmoLayerCache:
         segments: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """The arguments of [`ElmoModel`] → its layers, each `(batch, words, hidden_size)`."""
+        _check_frozen(self.elmo)
         self._check_weights()
         config = self.elmo.config
         read = [
@@ -67,7 +73,8 @@ class ElmoLayerCache:
                 known[keys[row]] = layers[:, mask[row]]
                 self._put(keys[row], layers[:, mask[row]])
         layers = [cast(torch.Tensor, known[key]) for key in keys]  # (layers, words of the row, hidden_size) each
-        found = torch.zeros(len(mask), len(layers[0]), mask.shape[1], layers[0].shape[-1], device=mask.device)
+        shape = len(mask), len(layers[0]), mask.shape[1], layers[0].shape[-1]
+        found = torch.zeros(shape, dtype=self.elmo._weight_dtype, device=mask.device)
         for row, some in enumerate(layers):
             found[row][:, mask[row]] = some.to(found)
         return found.unbind(dim=1)
@@ -75,7 +82,7 @@ class ElmoLayerCache:
     def _check_weights(self):
         """Weights that were written to may still be the same ones, loaded again."""
         if (versions := self._weight_versions()) != self._versions:
-            if weights_fingerprint(self.elmo) != self._fingerprint:
+            if bilm_fingerprint(self.elmo) != self._fingerprint:
                 raise ValueError("The biLM has changed since its layers were kept: call `cache_layers` again.")
             self._versions = versions
 
@@ -117,16 +124,13 @@ class _Files:
     def __init__(self, folder: Path, fingerprint: str):
         folder.mkdir(parents=True, exist_ok=True)
         mark = folder / FINGERPRINT
-        try:
-            found = json.loads(mark.read_text("utf-8"))["weights"]
-        except FileNotFoundError:
-            if any(folder.iterdir()):
-                raise ValueError(f"{folder} holds something else than layers: name another folder.") from None
-            temporary = folder / f".{uuid.uuid4().hex}.tmp"
-            temporary.write_text(json.dumps({"weights": fingerprint}), encoding="utf-8")
+        if not mark.exists():  # another process may be about to write the same
+            if any(path.name != FINGERPRINT and path.suffix not in SUFFIXES for path in folder.iterdir()):
+                raise ValueError(f"{folder} holds something else than layers: name another folder.")
+            temporary = folder / f"{uuid.uuid4().hex}{TEMPORARY}"
+            temporary.write_text(json.dumps({"bilm": fingerprint}), encoding="utf-8")
             os.replace(temporary, mark)
-            found = fingerprint
-        if found != fingerprint:
+        if json.loads(mark.read_text("utf-8")).get("bilm") != fingerprint:
             raise ValueError(f"{folder} holds the layers of another biLM: name another folder, or remove it.")
         self.places: dict[bytes, tuple[BinaryIO, int, int]] = {}  # file, start, bytes
         for path in sorted(folder.glob(f"*{INDEX}")):
@@ -162,9 +166,14 @@ class _Files:
         self._end += len(values)
 
 
-def weights_fingerprint(elmo: ElmoModel) -> str:
-    """Tells one biLM's weights from another's."""
-    digest = hashlib.sha256()
+def _check_frozen(elmo: ElmoModel):
+    if not elmo._bilm_is_frozen:
+        raise ValueError("Only a frozen biLM gives the same layers twice: load the model with freeze_bilm=True.")
+
+
+def bilm_fingerprint(elmo: ElmoModel) -> str:
+    """Tells one biLM from another that would give other layers."""
+    digest = hashlib.sha256(repr([getattr(elmo.config, name) for name in FIELDS]).encode())
     for name, tensor in sorted(elmo.state_dict().items()):
         if not name.startswith("mixer."):
             digest.update(name.encode())
@@ -172,4 +181,4 @@ def weights_fingerprint(elmo: ElmoModel) -> str:
     return digest.hexdigest()
 
 
-__all__ = ["ElmoLayerCache", "weights_fingerprint"]
+__all__ = ["ElmoLayerCache", "bilm_fingerprint"]

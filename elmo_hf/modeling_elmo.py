@@ -122,9 +122,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
         present = {auto: name for auto, name in AUTO_MAP.items() if name.split(".")[0] in {path.stem for path in code}}
         named = getattr(self.config, "auto_map", None) or {}
         self.config.auto_map = present | {auto: name for auto, name in named.items() if auto not in AUTO_MAP}
+        if is_main_process:  # before the rest, which may end with a push to the Hub
+            os.makedirs(save_directory, exist_ok=True)
+            for path in code:
+                shutil.copyfile(path, Path(save_directory) / path.name)
         super().save_pretrained(save_directory, is_main_process, **kwargs)
-        for path in code if is_main_process else []:
-            shutil.copyfile(path, Path(save_directory) / path.name)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):

@@ -1,7 +1,11 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """Which precision and which shapes matrix products run in."""
 
+from typing import Any
+
 import torch
+from torch import nn
+from torch.func import functional_call
 
 ROWS = 128
 
@@ -18,6 +22,16 @@ def product_dtype(weight: torch.Tensor) -> torch.dtype:
     return torch.float32 if half and weight.device.type == "cpu" else weight.dtype
 
 
+def apply_module(module: nn.Module, inputs: torch.Tensor) -> Any:
+    """`module(inputs)`, its products in the precision of [`product_dtype`]."""
+    weight = next(module.parameters())
+    dtype = product_dtype(weight)
+    if dtype == weight.dtype or torch.is_autocast_enabled(weight.device.type):
+        return module(inputs)
+    weights = {name: parameter.to(dtype) for name, parameter in module.named_parameters()}
+    return functional_call(module, weights, (inputs.to(dtype),))
+
+
 def round_up(number: int, weight: torch.Tensor) -> int:
     """
     How many rows a product with `weight` should get for `number` of them: a round number where the kernel for each new
@@ -27,4 +41,4 @@ def round_up(number: int, weight: torch.Tensor) -> int:
     return -(-number // ROWS) * ROWS if rounds else number
 
 
-__all__ = ["product_dtype", "round_up"]
+__all__ = ["apply_module", "product_dtype", "round_up"]

@@ -4,6 +4,8 @@
 import torch
 from torch import nn
 
+from .precision_elmo import apply_module
+
 
 class ElmoTaskLSTM(nn.Module):
     """
@@ -44,8 +46,8 @@ class ElmoTaskLSTM(nn.Module):
         for number, (ahead, back) in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
             if number:
                 words = self.dropout(words)
-            backward = _reordered(back(_reordered(words, mirrored))[0], mirrored)
-            words = torch.cat([ahead(words)[0], backward], dim=-1)
+            backward = _reordered(apply_module(back, _reordered(words, mirrored))[0], mirrored)
+            words = torch.cat([apply_module(ahead, words)[0], backward], dim=-1)
         return words.masked_fill(~mask.unsqueeze(-1), 0)
 
 
@@ -113,7 +115,7 @@ class ElmoCrossAttention(nn.Module):
         others = words.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
         met = attend(words, others, mask.unflatten(0, (-1, 2)).flip(1).flatten(0, 1))
         enhanced = torch.cat([words, met, words - met, words * met], dim=-1)
-        return self.compose(torch.relu(self.project(enhanced)), mask)
+        return self.compose(torch.relu(apply_module(self.project, enhanced)), mask)
 
 
 class ElmoPooling(nn.Module):
@@ -144,7 +146,7 @@ class ElmoPooling(nn.Module):
             return (words * is_word).sum(dim=1) / number.clamp(min=1)
         if pool == "attention":
             assert self.score is not None
-            shares = masked_softmax(self.score(words).squeeze(-1), mask)  # (sentences, words)
+            shares = masked_softmax(apply_module(self.score, words).squeeze(-1), mask)  # (sentences, words)
             return (shares.unsqueeze(1) @ words).squeeze(1)
         most = torch.finfo(words.dtype).max
         found = (

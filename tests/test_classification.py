@@ -329,3 +329,43 @@ def test_word_vectors_of_another_vocabulary_are_refused(tokenizer):
 def test_heads_that_cannot_be_built_are_refused_by_field(fields, message):
     with pytest.raises((StrictDataclassError, ValueError), match=message):
         ElmoConfig(**(SIZES | fields))
+
+
+@pytest.mark.parametrize(
+    ("problem", "labels"),
+    [("multi_label_classification", [[1.0, 0.0, -100.0], [0.0, 1.0, 1.0]]), ("regression", [[1.0], [-100.0]])],
+)
+def test_labels_that_are_not_given_count_for_nothing(tokenizer, problem, labels):
+    model = classifier(num_labels=len(labels[0]), problem_type=problem)
+    batch = tokenizer(SENTENCES[:2], padding=True, return_tensors="pt")
+    wanted = torch.tensor(labels)
+    found = model(**batch, labels=wanted)
+    is_given = wanted != -100
+    measure = functional.mse_loss if problem == "regression" else functional.binary_cross_entropy_with_logits
+    assert_close(found.loss, measure(found.logits[is_given], wanted[is_given]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("fields", [{"tag_decoder": "crf", "elmo_places": "both"}, {"num_task_layers": 0}], ids=str)
+def test_a_tagger_of_half_precision_is_nearly_that_of_full(tokenizer, fields, dtype):
+    """On a CPU its products run in fp32: bf16 ones end the process on some machines."""
+    model, batch = tagger(**fields), tagged_batch(tokenizer)
+    expected = model(**batch)
+    found = model.to(dtype)(**batch)
+    assert_close(found.logits.float(), expected.logits, atol=0.05, rtol=0.05)
+    model.train()(**batch).loss.backward()
+    assert model.classifier.weight.grad.dtype == dtype
+
+
+def test_a_classifier_of_half_precision_is_nearly_that_of_full(tokenizer):
+    model = classifier(pooling="biattentive", text_pairs=True, pair_attention=True)
+    batch = pair_or_text(model, tokenizer)
+    expected = model(**batch).logits
+    assert_close(model.to(torch.bfloat16)(**batch).logits.float(), expected, atol=0.05, rtol=0.05)
+
+
+def test_a_bilm_that_is_no_longer_frozen_learns(tokenizer):
+    model = tagger()
+    model.elmo.unfreeze_bilm()
+    model(**tagged_batch(tokenizer)).loss.backward()
+    assert all(parameter.grad is not None for parameter in model.elmo.layers.parameters())

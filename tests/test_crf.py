@@ -129,3 +129,11 @@ def test_what_is_past_a_sentences_end_changes_nothing():
     assert_close(crf.log_likelihood(one, labels, mask), crf.log_likelihood(other, labels, mask))
     assert_close(crf.log_marginals(one, mask)[:, :2], crf.log_marginals(other, mask)[:, :2])
     assert torch.equal(crf.best_labels(one, mask), crf.best_labels(other, mask))
+
+
+@pytest.mark.parametrize("labels", [["O", "I-PER"], ["O", "B-LOC", "I-LOC", "I-PER"]], ids=" ".join)
+def test_where_a_kind_has_no_beginning_its_inside_begins(labels):
+    emissions = torch.zeros(1, 3, len(labels))
+    emissions[0, 1:, labels.index("I-PER")] = 9.0
+    found = ElmoCRF(labels).best_labels(emissions, torch.ones(1, 3, dtype=torch.bool))
+    assert [labels[label] for label in found[0]][1:] == ["I-PER", "I-PER"]

@@ -147,3 +147,35 @@ def test_what_a_kill_has_torn_is_read_again_from_the_text(tmp_path):
     with torch.no_grad():
         assert_close(again(**batch_of(SENTENCES)).logits, plain(**batch_of(SENTENCES)).logits, atol=1e-6, rtol=0)
     assert json.loads((folder / "bilm.json").read_text())["weights"]
+
+
+def test_the_same_weights_with_another_clip_are_another_bilm(tmp_path):
+    tagger().cache_layers(str(tmp_path / "layers"))
+    with pytest.raises(ValueError, match="another biLM"):
+        tagger(cell_clip=0.1).cache_layers(str(tmp_path / "layers"))
+
+
+def test_processes_that_begin_together_share_a_folder(tmp_path):
+    """The mark of another process may come at any moment, and a kill may leave its temporary file."""
+    folder = tmp_path / "layers"
+    folder.mkdir()
+    (folder / "half-written.tmp").write_text("{")
+    (folder / "other.layers").write_bytes(b"")
+    (folder / "other.index").write_bytes(b"")
+    assert len(tagger().cache_layers(str(folder))) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_layers_of_half_precision_are_kept_as_they_are(folder, dtype):
+    model, plain = tagger().to(dtype), tagger().to(dtype)
+    model.cache_layers(folder)
+    for _ in range(2):
+        assert_close(model(**batch_of(SENTENCES)).logits, plain(**batch_of(SENTENCES)).logits, atol=1e-6, rtol=0)
+
+
+def test_layers_are_kept_only_as_long_as_the_bilm_is_frozen():
+    model = tagger()
+    model.cache_layers()
+    model.elmo.unfreeze_bilm()
+    with pytest.raises(ValueError, match="Only a frozen biLM"):
+        model(**batch_of(SENTENCES))

@@ -123,9 +123,7 @@ def _finetune(
         if resume:
             results = finetuning.FinetuningRun.resume(out)
         else:
-            train, dev, test = (
-                os.path.abspath(source) if source and os.path.exists(source) else source for source in sources
-            )
+            train, dev, test = (source and _absolute(source) for source in sources)
             if train is None or dev is None:
                 raise ValueError("Examples are needed: give --train and --dev (or --resume).")
             chosen = parse_assignments(assignments)
@@ -138,10 +136,10 @@ def _finetune(
             run = finetuning.FinetuningRun(
                 task=task,
                 data=finetuning.TaskData(train, dev, test, options),
-                model=find_model(model) if model else default_model(),
+                model=_absolute(find_model(model)) if model else default_model(),
                 fields=fields,
                 settings=settings,
-                vectors_file=vectors[0],
+                vectors_file=vectors[0] and _absolute(vectors[0]),
                 vectors_size=vectors[1],
             )
             results = run.begin(out)
@@ -152,6 +150,11 @@ def _finetune(
     typer.echo(f"{out}: the model and its card")
 
 
+def _absolute(source: str) -> str:
+    """So that a run can be resumed from anywhere; names on the Hub stay."""
+    return os.path.abspath(source) if os.path.exists(source) else source
+
+
 def predict(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A tagger or a classifier: a folder, or a name on the Hub.")
@@ -160,7 +163,8 @@ def predict(
         str,
         typer.Argument(
             metavar="FILE",
-            help="Text, a sentence a line; .conllu, .jsonl, .csv or .tsv for words and pairs; - is standard input.",
+            help="Text, a sentence a line; .conll, .conllu, .jsonl, .csv or .tsv for words and pairs, read as the "
+            "examples of the training were; - is standard input.",
         ),
     ] = "-",
     out: Annotated[Path | None, typer.Option("--out", help="Default: standard output.", show_default=False)] = None,
@@ -178,14 +182,15 @@ def predict(
     """
     logging.set_verbosity_error()
     head, tokenizer = finetuning.load_head(model)
+    options = finetuning.reading_options(model)
     if isinstance(head, ElmoForTokenClassification):
-        sentences = _sentences(file, tokenizer, pretokenized)
+        sentences = _sentences(file, tokenizer, pretokenized, options)
         write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
         answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
     else:
         if output_format == "conll":
             raise typer.BadParameter("labels of texts are written as jsonl.", param_hint="--format")
-        answers = map(finetuning.as_json, finetuning.predict_labels(head, tokenizer, _texts(file), batch_size))
+        answers = map(finetuning.as_json, finetuning.predict_labels(head, tokenizer, _texts(file, options), batch_size))
     if out is None:
         sys.stdout.writelines(answers)
         return
@@ -203,17 +208,17 @@ def _lines(file: str) -> Iterator[str]:
     return (line.strip() for line in lines if line.strip())
 
 
-def _sentences(file: str, tokenizer, pretokenized: bool) -> Iterator[list[str]]:
-    if file != "-" and finetuning.kind_of(file) in ("conllu", "jsonl", "dataset"):
-        yield from (sentence.words for sentence in finetuning.read_tagged(file, with_tags=False))
+def _sentences(file: str, tokenizer, pretokenized: bool, options: dict[str, Any]) -> Iterator[list[str]]:
+    if file != "-" and finetuning.kind_of(file) in ("conllu", "jsonl", "columns", "dataset"):
+        yield from (sentence.words for sentence in finetuning.read_tagged(file, with_tags=False, **options))
         return
     for line in _lines(file):
         yield line.split() if pretokenized else tokenizer.tokenize(line)
 
 
-def _texts(file: str) -> Iterator[finetuning.LabelledText]:
-    if file != "-" and finetuning.kind_of(file) != "columns":
-        yield from finetuning.read_labelled(file, with_labels=False)
+def _texts(file: str, options: dict[str, Any]) -> Iterator[finetuning.LabelledText]:
+    if file != "-" and finetuning.kind_of(file) in ("jsonl", "csv", "tsv", "dataset"):
+        yield from finetuning.read_labelled(file, with_labels=False, **options)
         return
     yield from map(finetuning.LabelledText, _lines(file))
 

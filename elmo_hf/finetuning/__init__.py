@@ -5,7 +5,7 @@ from .classification_data import LabelledText, read_labelled
 from .mix_picture import draw_mixes
 from .prediction import LabelledResult, as_conll, as_json, load_head, predict_labels, predict_tags
 from .records import kind_of, numbered_lines
-from .run import FinetuningRun, TaskData
+from .run import FinetuningRun, TaskData, reading_options
 from .settings import FinetuningSettings
 from .tagging_data import TaggedSentence, read_tagged
 from .tasks import ClassificationTask, TaggingTask
@@ -36,5 +36,6 @@ __all__ = [
     "predict_tags",
     "read_labelled",
     "read_tagged",
+    "reading_options",
     "vectors_from_file",
 ]

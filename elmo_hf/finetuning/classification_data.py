@@ -9,17 +9,18 @@ from .records import dataset_rows, find_column, json_rows, kind_of, numbered_lin
 
 # Names of columns that are known.
 TEXT = ("text", "sentence", "sentence1", "premise", "question")
-PAIR = ("text_pair", "sentence2", "hypothesis", "pair")
+PAIRS = [("text", "text_pair"), ("text", "pair"), ("sentence1", "sentence2"), ("premise", "hypothesis")]
+PAIRS += [("question", "sentence"), ("question1", "question2")]
 LABEL = ("label", "labels", "score")
 
-Label = str | float | list[str]
+Label = str | int | float | list[str]
 
 
 class LabelledText(NamedTuple):
     """
     Args:
         text, pair: What is classified; no pair: `None`.
-        label: A name, several names, or a number; `None` where it is to be found.
+        label: A name or its number, several names, or a score; `None` where it is to be found.
     """
 
     text: str
@@ -85,10 +86,11 @@ def _texts(
     with_labels: bool,
 ) -> Iterator[LabelledText]:
     for where, row in rows:
-        text = _text(where, row[find_column(row, text_name, TEXT, where)])
-        pair = None
-        if pair_name is not None or any(name in row for name in PAIR):
-            pair = _text(where, row[find_column(row, pair_name, PAIR, where)])
+        names = text_name, pair_name
+        if names == (None, None):
+            names = next((usual for usual in PAIRS if usual[0] in row and usual[1] in row), names)
+        text = _text(where, row[find_column(row, names[0], TEXT, where)])
+        pair = None if names[1] is None else _text(where, row[find_column(row, names[1], (), where)])
         label = None
         if with_labels:
             label = _label(where, row[find_column(row, label_name, LABEL, where)])
@@ -106,7 +108,7 @@ def _label(where: str, value: Any) -> Label:
         return value
     if isinstance(value, bool) or value is None or value == "" or isinstance(value, (list, dict)):
         raise TextError(f"{where}: a label should be here, found {value!r:.60}.")
-    return str(value) if isinstance(value, int) else value
+    return value
 
 
 __all__ = ["Label", "LabelledText", "read_labelled"]

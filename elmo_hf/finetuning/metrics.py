@@ -11,8 +11,13 @@ def span_metrics(wanted: Sequence[Sequence[str]], found: Sequence[Sequence[str]]
     from seqeval.metrics import f1_score, precision_score, recall_score
 
     measures: dict[str, Any] = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
-    rows = [list(tags) for tags in wanted], [list(tags) for tags in found]
+    rows = [[[_as_bioes(tag) for tag in tags] for tags in side] for side in (wanted, found)]
     return {name: float(measure(*rows, zero_division=0)) for name, measure in measures.items()}
+
+
+def _as_bioes(tag: str) -> str:
+    """The same of BILOU, which seqeval does not know."""
+    return {"U-": "S-", "L-": "E-"}.get(tag[:2], tag[:2]) + tag[2:]
 
 
 def classification_metrics(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:

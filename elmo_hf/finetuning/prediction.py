@@ -54,7 +54,9 @@ def predict_tags(
     """The sentences with their tags, in order."""
 
     def answer(batch: list[list[str]]) -> list[TaggedSentence]:
-        inputs = tokenizer(batch, is_split_into_words=True, padding=True, return_tensors="pt").to(model.device)
+        inputs = tokenizer(batch, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt").to(
+            model.device
+        )
         labels = model(**inputs).logits.argmax(dim=-1).tolist()
         names = model.config.label_names
         return [

@@ -9,11 +9,12 @@ from ..errors import TextError
 from ..text_sources import is_saved_dataset, load_named_dataset, load_saved_dataset, may_be_dataset, read_lines
 
 KINDS = {".conllu": "conllu", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+KINDS |= {".conll": "columns", ".bio": "columns", ".iob": "columns", ".iob2": "columns"}
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 
 
 def kind_of(source: str) -> str:
-    """ "conllu", "jsonl", "csv", "tsv", "columns" (any other file) or "dataset"."""
+    """ "conllu", "jsonl", "csv", "tsv", "columns", "dataset", or "text" where a file's name does not tell."""
     if os.path.isdir(source):
         if is_saved_dataset(source):
             return "dataset"
@@ -25,7 +26,7 @@ def kind_of(source: str) -> str:
     name, suffix = os.path.splitext(source.lower())
     if suffix in COMPRESSED:
         suffix = os.path.splitext(name)[1]
-    return KINDS.get(suffix, "columns")
+    return KINDS.get(suffix, "text")
 
 
 def numbered_lines(source: str) -> Iterator[tuple[int, str]]:
@@ -57,7 +58,8 @@ def dataset_rows(source: str, split: str) -> Iterator[tuple[str, dict[str, Any]]
     dataset = load_saved_dataset(source, split) if is_saved else load_named_dataset(source, split, streaming=False)
     named = {name: _label_names(feature) for name, feature in dataset.features.items()}
     for number, row in enumerate(dataset):
-        yield f"{source}, row {number}", {name: _with_names(value, named[name]) for name, value in row.items()}
+        where = f"{source}, row {number}"
+        yield where, {name: _with_names(value, named[name], where) for name, value in row.items()}
 
 
 def _label_names(feature: Any) -> Sequence[str] | None:
@@ -65,10 +67,14 @@ def _label_names(feature: Any) -> Sequence[str] | None:
     return getattr(getattr(feature, "feature", feature), "names", None)
 
 
-def _with_names(value: Any, names: Sequence[str] | None) -> Any:
+def _with_names(value: Any, names: Sequence[str] | None, where: str) -> Any:
     if names is None or value is None:
         return value
-    return [_with_names(part, names) for part in value] if isinstance(value, list) else names[value]
+    if isinstance(value, list):
+        return [_with_names(part, names, where) for part in value]
+    if not 0 <= value < len(names):
+        raise TextError(f"{where}: there is no label (it is {value}): name a split that has them.")
+    return names[value]
 
 
 def find_column(row: Mapping[str, Any], wanted: str | None, usual: Sequence[str], where: str) -> str:

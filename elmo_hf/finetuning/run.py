@@ -142,10 +142,11 @@ class FinetuningRun:
     def _vectors(self, task: Task, splits: Splits, tokenizer: ElmoTokenizer) -> WordVectors | None:
         if self.vectors_file is not None and self.vectors_size is not None:
             raise TextError("Word vectors are read from a file or start at random: choose one.")
-        words = partial(task.words, splits.train, tokenizer)
+        words = partial(task.words, tokenizer=tokenizer)
         if self.vectors_file is not None:
-            return vectors_from_file(self.vectors_file, tokenizer, words(), self.max_vectors)
-        return None if self.vectors_size is None else learned_vectors(tokenizer, words(), self.vectors_size)
+            others = words([*splits.dev, *splits.test])
+            return vectors_from_file(self.vectors_file, tokenizer, words(splits.train), self.max_vectors, others)
+        return None if self.vectors_size is None else learned_vectors(tokenizer, words(splits.train), self.vectors_size)
 
     def _finish(self, trainer: HeadTrainer, splits: Splits, folder: Path, resume: bool) -> dict[str, dict[str, float]]:
         trainer.train(resume)
@@ -175,6 +176,12 @@ class FinetuningRun:
             shutil.rmtree(folder / name, ignore_errors=True)
 
 
+def reading_options(model: str) -> dict[str, Any]:
+    """How the examples were read that a model was trained on; nothing where its folder does not tell."""
+    folder = Path(model)
+    return FinetuningRun.load(folder).data.options if (folder / RUN).exists() else {}
+
+
 def _refuse_used(folder: Path):
     if (folder / RUN).exists():
         raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
@@ -188,4 +195,4 @@ def _write_atomically(path: Path, values: dict[str, Any]):
     os.replace(temporary, path)
 
 
-__all__ = ["FinetuningRun", "Splits", "TaskData"]
+__all__ = ["FinetuningRun", "Splits", "TaskData", "reading_options"]

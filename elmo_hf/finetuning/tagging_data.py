@@ -34,8 +34,8 @@ def read_tagged(
 ) -> list[TaggedSentence]:
     """
     The sentences of a file or a dataset, by its name: `.conllu` is CoNLL-U, `.jsonl` JSON lines with a list of words
-    and one of tags, any other file columns separated by blanks, with blank lines between sentences; a folder or a name
-    is a dataset.
+    and one of tags, any other file columns separated by tabs or blanks, with blank lines between sentences; a folder or
+    a name is a dataset. Tags of IOB1 come out as BIO.
 
     Args:
         split: Of a dataset.
@@ -55,12 +55,32 @@ def read_tagged(
         tag_index = CONLLU_FIELDS.index(field) if with_tags else None
         sentences = _from_columns(_conllu_lines(source), source, 1, tag_index)
     else:
-        lines = ((number, line.split()) for number, line in numbered_lines(source))
+        lines = ((number, _columns(line)) for number, line in numbered_lines(source))
         sentences = _from_columns(lines, source, word_column, tag_column if with_tags else None)
-    found = list(sentences)
+    found = [_with_beginnings(sentence) for sentence in sentences]
     if not found:
         raise TextError(f"There is not a single sentence in {source}.")
     return found
+
+
+def _with_beginnings(sentence: TaggedSentence) -> TaggedSentence:
+    """IOB1, where a span begins with I- unless it follows another of its kind, as BIO: an I- after nothing is a B-."""
+    tags = sentence.tags
+    if tags is None or not all(tag == "O" or tag.startswith(("B-", "I-")) for tag in tags):
+        return sentence
+    before = ["O", *tags]
+    return TaggedSentence(
+        sentence.words,
+        [
+            f"B-{tag[2:]}" if tag.startswith("I-") and tag[2:] != last[2:] else tag
+            for last, tag in zip(before, tags, strict=False)
+        ],
+    )
+
+
+def _columns(line: str) -> list[str]:
+    """Separated by tabs if there are any, else by blanks; other spaces, as in "10\N{NO-BREAK SPACE}000", are no end."""
+    return [column for column in line.split("\t" if "\t" in line else " ") if column.strip()]
 
 
 def _conllu_lines(source: str) -> Iterator[tuple[int, list[str]]]:
@@ -82,8 +102,12 @@ def _from_columns(
 ) -> Iterator[TaggedSentence]:
     words: list[str] = []
     tags: list[str] = []
+    width = None
     for number, columns in [*lines, (0, [])]:
         if columns and columns[0] != "-DOCSTART-":
+            width = width or len(columns)
+            if len(columns) != width:
+                raise TextError(f"{source}, line {number}: {len(columns)} columns, and {width} in the lines before.")
             try:
                 words.append(columns[word_column])
                 if tag_column is not None:

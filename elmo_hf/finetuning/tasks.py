@@ -1,5 +1,6 @@
 """Tagging and classification as the Trainer needs them: labels, features, batches, metrics."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -18,6 +19,7 @@ from .metrics import classification_metrics, multi_label_metrics, regression_met
 from .tagging_data import TaggedSentence
 
 IGNORED = -100
+NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
 class Task(ABC):
@@ -91,7 +93,11 @@ class TaggingTask(Task):
 
     def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
         batch = tokenizer(
-            [feature["words"] for feature in features], is_split_into_words=True, padding=True, return_tensors="pt"
+            [feature["words"] for feature in features],
+            is_split_into_words=True,
+            padding=True,
+            padding_side="right",
+            return_tensors="pt",
         )
         if features[0]["labels"]:
             labels = torch.full(batch["input_ids"].shape, IGNORED)
@@ -136,6 +142,8 @@ class ClassificationTask(Task):
     def of(cls, examples: Sequence[LabelledText]) -> "ClassificationTask":
         """The task of these examples."""
         kinds = {type(example.label) for example in examples}
+        if _are_scores([example.label for example in examples]):
+            kinds = {float}
         if len(kinds) > 1:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise TextError(f"Labels must be of one kind, found {names}.")
@@ -184,6 +192,12 @@ class ClassificationTask(Task):
         if self.problem_type == "multi_label_classification":
             return multi_label_metrics(logits > 0, wanted > 0.5)
         return classification_metrics(logits.argmax(-1), wanted)
+
+
+def _are_scores(labels: Sequence[Any]) -> bool:
+    """Whether these are numbers, as text or not, and some of them have a point: whole numbers alone are names."""
+    texts = [str(label) for label in labels if isinstance(label, (str, int, float))]
+    return len(texts) == len(labels) and all(map(NUMBER.fullmatch, texts)) and any("." in text for text in texts)
 
 
 def number_of(label: str, numbers: Mapping[str, int]) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,17 +10,18 @@ from typing import Any, cast
 
 import torch
 import transformers  # its Trainer, which takes a second to import, when it is used
+from safetensors.torch import load_model
 from torch.utils.data import Dataset
-from transformers.trainer_utils import get_last_checkpoint
+from transformers.trainer_callback import TrainerState
 
 from ..classification_elmo import ElmoTaskModel
-from ..processes import on_cpu
+from ..processes import on_cpu, this_process
 from ..tokenization_elmo import ElmoTokenizer
 from .settings import FinetuningSettings
 from .tasks import Task
 from .word_vectors import WordVectors
 
-CHECKPOINTS, LAYERS = "checkpoints", "layers"
+CHECKPOINTS, LAYERS, TRAINER_STATE = "checkpoints", "layers", "trainer_state.json"
 
 
 class Examples(Dataset):
@@ -110,7 +112,7 @@ class HeadTrainer:
 
     def _arguments(self, examples: int) -> transformers.TrainingArguments:
         settings = self.settings
-        steps = -(-examples // settings.batch_size) * settings.epochs
+        steps = -(-examples // (settings.batch_size * this_process().num_processes)) * settings.epochs
         return transformers.TrainingArguments(
             output_dir=str(self.folder / CHECKPOINTS),
             per_device_train_batch_size=settings.batch_size,
@@ -124,6 +126,7 @@ class HeadTrainer:
             logging_strategy="epoch",
             save_total_limit=2,
             load_best_model_at_end=True,
+            restore_callback_states_from_checkpoint=True,
             metric_for_best_model=self.task.best_metric,
             greater_is_better=True,
             train_sampling_strategy="group_by_length",
@@ -135,9 +138,22 @@ class HeadTrainer:
         )
 
     def train(self, resume: bool = False):
-        """Trains; with `resume`, from the last checkpoint, if there is one."""
-        last = get_last_checkpoint(self.trainer.args.output_dir) if resume else None
-        self.trainer.train(resume_from_checkpoint=last)
+        """Trains; with `resume`, from the last whole checkpoint, if there is one."""
+        last = _last_checkpoint(self.folder / CHECKPOINTS) if resume else None
+        if last is not None and self._had_stopped(last):
+            return
+        self.trainer.train(resume_from_checkpoint=None if last is None else str(last))
+
+    def _had_stopped(self, checkpoint: Path) -> bool:
+        """Whether there was nothing left to train; the best weights are then loaded."""
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE))
+        stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
+        if stopping.get("early_stopping_patience_counter", 0) < self.settings.patience:
+            return False
+        self.trainer.state = state
+        best = checkpoint.with_name(Path(state.best_model_checkpoint or checkpoint).name)
+        load_model(self.model, str(best / "model.safetensors"))
+        return True
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
         """The metrics of the weights that were best."""
@@ -147,6 +163,17 @@ class HeadTrainer:
             for name, value in found.metrics.items()
             if name.startswith("found_") and not name.endswith(("runtime", "per_second", "preparation_time"))
         }
+
+
+def _last_checkpoint(folder: Path) -> Path | None:
+    """The last one whose state is there, which is written last; those that a kill left half-written are removed."""
+    checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    whole = [path for path in checkpoints if (path / TRAINER_STATE).exists()]
+    if this_process().is_main_process:
+        for path in set(checkpoints) - set(whole):
+            shutil.rmtree(path)
+    this_process().wait_for_everyone()
+    return whole[-1] if whole else None
 
 
 __all__ = ["CHECKPOINTS", "LAYERS", "Examples", "HeadTrainer", "build_head"]

@@ -1,6 +1,7 @@
 """Static word vectors for a head, from GloVe or word2vec text files: of the words of a task, and the frequent ones."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ import numpy as np
 from ..errors import TextError
 from ..tokenization_elmo import ElmoTokenizer
 from .records import numbered_lines
+
+NUM_SPECIALS = 3  # <S>, </S>, <UNK>
 
 
 class WordVectors(NamedTuple):
@@ -34,66 +37,88 @@ def read_vectors(path: str, wanted: set[str], max_words: int) -> dict[str, np.nd
     found: dict[str, np.ndarray] = {}
     size = None
     for number, line in numbered_lines(path):
-        word, _, numbers = line.rstrip().partition(" ")
-        if not numbers or (number == 1 and numbers.isdigit()):
-            if line.strip() and number > 1:
-                raise TextError(f"{path}, line {number}: a word and its numbers should be here, found {line!r:.60}.")
+        parts = line.rstrip().split(" ")
+        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             continue
+        if not line.strip():
+            continue
+        size = size or len(parts) - 1
+        word_parts, numbers = parts[: len(parts) - size], parts[len(parts) - size :]  # some words have blanks inside
+        if not word_parts or not numbers or any(_is_number(part) for part in word_parts[1:]):
+            raise TextError(f"{path}, line {number}: a word and {size} numbers should be here, found {line!r:.60}.")
+        word = " ".join(word_parts)
         if number > max_words and word not in wanted:
             continue
         try:
-            vector = np.array(numbers.split(" "), dtype=np.float32)
+            found.setdefault(word, np.array(numbers, dtype=np.float32))
         except ValueError as error:
             raise TextError(f"{path}, line {number}: {error}.") from error
-        if size is not None and len(vector) != size:
-            raise TextError(f"{path}, line {number}: {len(vector)} numbers, and {size} in the lines before.")
-        size = len(vector)
-        found.setdefault(word, vector)
     if not found:
         raise TextError(f"{path} holds no word vectors: a word and its numbers a line.")
     return found
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def vectors_from_file(
-    path: str, tokenizer: ElmoTokenizer, task_words: Iterable[str], max_words: int = 50_000
+    path: str,
+    tokenizer: ElmoTokenizer,
+    task_words: Iterable[str],
+    max_words: int = 50_000,
+    other_words: Iterable[str] = (),
 ) -> WordVectors:
     """
     The words of a task and of a file of vectors, and their vectors.
 
     A word is looked up as it is written, then in lower case. The words of the file also stand for themselves with a
-    capital letter in front, unless the file has that form too. Words of the task that the file does not know start at
-    random.
+    capital letter in front and in capitals, unless the file has these forms too. Words of the training data that the
+    file does not know start at random if they occur twice; what occurs once teaches the vector of unknown words.
 
     Args:
         path: Of the file.
         tokenizer: Of the biLM; the new one cuts text as it does.
         task_words: Of the training data, in any order.
         max_words: How many words to take from the file beside those of the task.
+        other_words: Of other data, taken if the file knows them.
     """
-    task = list(dict.fromkeys(task_words))
-    found = read_vectors(path, {form for word in task for form in (word, word.lower())}, max_words)
-    capitals = {word[:1].upper() + word[1:]: word for word in found if word[:1].islower()}
-    specials = [tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token]
-    words = list(dict.fromkeys(chain(specials, task, found, capitals)))
-    size = len(next(iter(found.values())))
-    vectors = np.full((len(words), size), np.nan, dtype=np.float32)
+    counts = Counter(task_words)
+    others = set(other_words)
+    found = read_vectors(path, {form for word in counts.keys() | others for form in (word, word.lower())}, max_words)
+    in_file = {form: word for word in found for form in (word.upper(), word[:1].upper() + word[1:])}
+    in_file |= {word: word.lower() for word in counts.keys() | others if word.lower() in found}
+    in_file |= {word: word for word in found}
+    words = _vocabulary(tokenizer, chain(_frequent(counts, in_file), in_file))
+    vectors = np.full((len(words), len(next(iter(found.values())))), np.nan, dtype=np.float32)
     for row, word in enumerate(words):
-        for form in (word, word.lower(), capitals.get(word, "")):
-            if form in found and row >= len(specials):
-                vectors[row] = found[form]
-                break
-    return WordVectors(_tokenizer_of(tokenizer, words), vectors)
+        if word in in_file and row >= NUM_SPECIALS:
+            vectors[row] = found[in_file[word]]
+    return WordVectors(tokenizer.with_vocabulary(words), vectors)
 
 
 def learned_vectors(tokenizer: ElmoTokenizer, task_words: Iterable[str], size: int) -> WordVectors:
-    """The words of a task, with vectors that all start at random."""
+    """
+    The words of a task, with vectors that all start at random. Words that occur once are left out: they teach the
+    vector of unknown words, which would stay as random as it began.
+    """
+    words = _vocabulary(tokenizer, _frequent(Counter(task_words)))
+    return WordVectors(tokenizer.with_vocabulary(words), np.full((len(words), size), np.nan, dtype=np.float32))
+
+
+def _frequent(counts: Mapping[str, int], known: Container[str] = ()) -> list[str]:
+    """Words that occur twice or are known otherwise."""
+    return [word for word, count in counts.items() if count > 1 or word in known]
+
+
+def _vocabulary(tokenizer: ElmoTokenizer, words: Iterable[str]) -> list[str]:
+    """The special words and the others, each once."""
     specials = [tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token]
-    words = list(dict.fromkeys([*specials, *task_words]))
-    return WordVectors(_tokenizer_of(tokenizer, words), np.full((len(words), size), np.nan, dtype=np.float32))
-
-
-def _tokenizer_of(tokenizer: ElmoTokenizer, words: list[str]) -> ElmoTokenizer:
-    return tokenizer.with_vocabulary([word for word in words if word != tokenizer.pad_token])
+    return [word for word in dict.fromkeys(chain(specials, words)) if word and word != tokenizer.pad_token]
 
 
 __all__ = ["WordVectors", "learned_vectors", "read_vectors", "vectors_from_file"]

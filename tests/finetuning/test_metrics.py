@@ -32,3 +32,8 @@ def test_numbers_have_their_error_and_correlation():
     found = regression_metrics(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
     assert found == pytest.approx({"mse": 14 / 3, "pearson": 1.0})
     assert regression_metrics(np.ones(3), np.arange(3.0))["pearson"] == 0.0
+
+
+def test_spans_of_bilou_count_as_those_of_bioes():
+    wanted, found = ["U-PER", "U-PER", "B-LOC", "L-LOC"], ["O", "U-PER", "B-LOC", "L-LOC"]
+    assert span_metrics([wanted], [found])["f1"] == pytest.approx(0.8)

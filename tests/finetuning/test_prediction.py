@@ -62,3 +62,9 @@ def test_what_is_no_head_is_refused(tmp_path):
         load_head(write_bilm(tmp_path / "bilm"))
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_head(str(tmp_path / "nothing"))
+
+
+def test_a_tokenizer_that_pads_on_the_left_gives_the_same_tags():
+    model, words = head(ElmoForTokenClassification), [sentence.words for sentence in sentences(20, seed=0)]
+    left = ElmoTokenizer(padding_side="left")
+    assert list(predict_tags(model, left, words)) == list(predict_tags(model, TOKENIZER, words))

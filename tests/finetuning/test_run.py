@@ -4,9 +4,11 @@ import json
 import signal
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import torch
+import transformers
 from huggingface_hub import ModelCard
 from transformers import AutoModelForTokenClassification, pipeline
 
@@ -110,6 +112,23 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
     models = [AutoModelForTokenClassification.from_pretrained(tmp_path / name / "out") for name in ("whole", "killed")]
     for one, other in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
+def test_a_run_that_had_stopped_early_is_finished_and_not_trained_on(tmp_path):
+    """Killed after its last epoch, when patience had run out, before the model was saved."""
+    run = tagging_run(tmp_path, settings=SETTINGS | {"epochs": 8, "patience": 1, "learning_rate": 1e-9})
+    with mock.patch.object(FinetuningRun, "_save", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        run.begin(tmp_path / "out")
+    checkpoints = sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir())
+    half_written = tmp_path / "out" / "checkpoints" / "checkpoint-9999"
+    half_written.mkdir()
+    (half_written / "model.safetensors").write_bytes(b"half")
+    with mock.patch.object(transformers.Trainer, "train") as train, mock.patch("shutil.rmtree") as removed:
+        FinetuningRun.resume(tmp_path / "out")
+    assert not train.called
+    assert mock.call(half_written) in removed.call_args_list
+    assert checkpoints == ["checkpoint-10", "checkpoint-20"]
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["epochs"] == 2.0
 
 
 def test_two_processes_share_a_run_and_leave_one_model(tmp_path):

@@ -78,7 +78,9 @@ def test_datasets_give_the_names_of_their_labels(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.conll", "Paris B-LOC\nis\n", r"a\.conll, line 2: a word and its tag should be here, found 'is'"),
+        ("a.conll", "Paris B-LOC\nis\n", r"a\.conll, line 2: 1 columns, and 2 in the lines before"),
+        ("a.conll", "EU NNP B-ORG\nsays VBZ\n", "line 2: 2 columns, and 3 in the lines before"),
+        ("a.conll", "Paris\nis\n", "line 1: a word and its tag should be here, found 'Paris'"),
         ("a.conllu", CONLLU.replace("\tAUX", ""), r"a\.conllu, line 4: CoNLL-U has 10 fields"),
         ("a.conllu", CONLLU.replace("1\tYes", "x\tYes"), r"line 8: the first field .* found 'x'"),
         ("a.jsonl", '{"words": ["a"], "tags": ["O"]}\n{"words": [', r"a\.jsonl, line 2: no JSON"),
@@ -118,3 +120,30 @@ def test_any_words_survive_columns_and_json(tmp_path_factory, sentences):
     assert read_tagged(write(folder / "a.conll", columns)) == wanted
     lines = "\n".join(json.dumps(sentence._asdict()) for sentence in wanted)
     assert read_tagged(write(folder / "a.jsonl", lines)) == wanted
+
+
+def test_tags_of_iob1_are_read_as_bio(tmp_path):
+    (tmp_path / "a.conll").write_text("A I-PER\nB B-PER\nC I-PER\nD I-LOC\ne O\nF I-LOC\nG I-LOC\n")
+    (sentence,) = read_tagged(str(tmp_path / "a.conll"))
+    assert sentence.tags == ["B-PER", "B-PER", "I-PER", "B-LOC", "O", "B-LOC", "I-LOC"]
+
+
+def test_other_tags_stay_as_they_are(tmp_path):
+    tags = ["S-PER", "B-LOC", "E-LOC", "I-ORG", "NOUN"]
+    (tmp_path / "a.conll").write_text("".join(f"word {tag}\n" for tag in tags))
+    assert read_tagged(str(tmp_path / "a.conll"))[0].tags == tags
+
+
+def test_a_word_may_have_a_space_inside_that_is_no_blank(tmp_path):
+    (tmp_path / "a.conll").write_text("10\N{NO-BREAK SPACE}000 B-N\n", encoding="utf-8")
+    (tmp_path / "b.conll").write_text("New York\tB-LOC\n")
+    assert read_tagged(str(tmp_path / "a.conll"))[0].words == ["10\N{NO-BREAK SPACE}000"]
+    assert read_tagged(str(tmp_path / "b.conll"))[0].words == ["New York"]
+
+
+def test_rows_of_a_dataset_without_labels_are_named(tmp_path):
+    features = Features({"words": List(Value("string")), "tags": List(ClassLabel(names=["O", "B-X"]))})
+    rows = {"words": [["a"], ["b"]], "tags": [[1], [-1]]}
+    Dataset.from_dict(rows, features=features).save_to_disk(tmp_path / "data")
+    with pytest.raises(TextError, match="row 1: there is no label"):
+        read_tagged(str(tmp_path / "data"))

@@ -79,3 +79,34 @@ def test_metrics_see_labelled_words_only():
     assert found["accuracy"] == 0.75
     assert found["precision"] == 1.0
     assert found["recall"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("labels", [["0.5", "1", "-2.25e1"], [0.5, 1, 2.0]], ids=["text", "numbers"])
+def test_numbers_with_a_point_are_scores(labels):
+    task = ClassificationTask.of([LabelledText("a", None, label) for label in labels])
+    assert task.problem_type == "regression"
+    assert [task.features(LabelledText("a", None, label), ElmoTokenizer())["label"] for label in labels] == [
+        [float(label)] for label in labels
+    ]
+
+
+@pytest.mark.parametrize("labels", [["0", "1", "2"], [0, 1, 2], ["v1.0", "2.5"]], ids=["text", "numbers", "names"])
+def test_other_numbers_are_names(labels):
+    task = ClassificationTask.of([LabelledText("a", None, label) for label in labels])
+    assert task.problem_type == "single_label_classification"
+    assert task.labels == sorted(map(str, labels))
+
+
+def test_labels_stand_at_their_words_whatever_the_side_of_padding():
+    task = TaggingTask(["A", "B"])
+    batches = []
+    for side in ("left", "right"):
+        tokenizer = ElmoTokenizer(padding_side=side)
+        examples = [TaggedSentence(["a", "b", "c"], ["A", "B", "A"]), TaggedSentence(["d"], ["B"])]
+        batches.append(task.collate([task.features(example, tokenizer) for example in examples], tokenizer))
+    assert (
+        batches[0]["labels"].tolist()
+        == batches[1]["labels"].tolist()
+        == [[-100, 0, 1, 0, -100], [-100, 1] + [-100] * 3]
+    )
+    assert batches[0]["attention_mask"].tolist() == batches[1]["attention_mask"].tolist()

@@ -29,7 +29,7 @@ def test_frequent_words_and_wanted_ones_are_read(file, text):
 
 
 def test_a_word_is_looked_up_as_it_is_then_in_lower_case_and_file_words_have_their_capital_form(file):
-    vectors = vectors_from_file(file(GLOVE), ElmoTokenizer(), ["CAT", "Paris", "blub", "The"])
+    vectors = vectors_from_file(file(GLOVE), ElmoTokenizer(), ["CAT", "Paris", *["blub"] * 2, "The", "once"])
 
     def vector_of(word):
         return vectors.vectors[vectors.tokenizer.convert_tokens_to_ids(word)].tolist()
@@ -38,7 +38,9 @@ def test_a_word_is_looked_up_as_it_is_then_in_lower_case_and_file_words_have_the
     assert vector_of("The") == vector_of("the") == [1, 2]
     assert vector_of("Paris") == [5, 6]
     assert vector_of("Rare") == [7, 8]
+    assert vector_of("RARE") == [7, 8]
     assert np.isnan(vector_of("blub")).all()
+    assert vectors.tokenizer.convert_tokens_to_ids("once") == vectors.tokenizer.unk_token_id
     assert vectors.tokenizer.convert_ids_to_tokens([0, 1, 2]) == ["<S>", "</S>", "<UNK>"]
     assert np.isnan(vectors.vectors[:3]).all()
     assert len(vectors.vectors) == vectors.tokenizer.vocab_size
@@ -46,19 +48,30 @@ def test_a_word_is_looked_up_as_it_is_then_in_lower_case_and_file_words_have_the
 
 def test_the_new_tokenizer_cuts_text_as_the_old_one():
     old = ElmoTokenizer(splitting="whitespace", padding_side="left")
-    vectors = learned_vectors(old, ["don't", "stop.", "don't"], size=4)
+    vectors = learned_vectors(old, ["don't", "stop.", "don't", "stop.", "<PAD>", "<PAD>", "once"], size=4)
     assert vectors.tokenizer.tokenize("don't stop.") == ["don't", "stop."]
     assert vectors.tokenizer.padding_side == "left"
     assert vectors.vectors.shape == (5, 4)
     assert vectors.tokenizer("don't go")["input_ids"] == [0, 3, 2, 1]
 
 
+def test_words_with_blanks_inside_and_the_word_for_padding_shift_nothing(file):
+    path = file("the 1 2\n. . . 3 4\n<PAD> 0 0\nat name@domain.com 5 6\ncat 7 8\n")
+    vectors = vectors_from_file(path, ElmoTokenizer(), ["cat", "<PAD>"], other_words=["The", "unknown"])
+    assert vectors.vectors[vectors.tokenizer.convert_tokens_to_ids("cat")].tolist() == [7, 8]
+    assert vectors.vectors[vectors.tokenizer.convert_tokens_to_ids("The")].tolist() == [1, 2]
+    assert vectors.tokenizer.convert_tokens_to_ids("unknown") == vectors.tokenizer.unk_token_id
+    assert len(vectors.vectors) == vectors.tokenizer.vocab_size
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("the 1 2\ncat 3\n", "line 2: 1 numbers, and 2 in the lines before"),
+        ("the 1 2\ncat 3\n", "line 2: a word and 2 numbers should be here"),
+        ("the 1 2\ncat 3 4 5\n", "line 2: a word and 2 numbers should be here"),
         ("the 1 2\ncat 3 x\n", "line 2: could not convert"),
-        ("the 1 2\ncat\n", "line 2: a word and its numbers should be here"),
+        ("the 1 2\ncat\n", "line 2: a word and 2 numbers should be here"),
+        ("the\n", "line 1: a word and 0 numbers should be here"),
         ("", "holds no word vectors"),
     ],
     ids=str,
