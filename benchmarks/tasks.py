@@ -131,7 +131,7 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, la
         vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
     elif inputs.endswith("glove"):
         with tempfile.TemporaryDirectory() as folder:
-            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words, other_words=others)
+            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words, 0, others)
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
     model, tokenizer = build_head(setup.task, bilm, tokenizer, vectors, fields)
     model.layer_cache = layers
