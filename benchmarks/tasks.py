@@ -138,7 +138,6 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, la
     settings = FinetuningSettings(**(setup.settings | {"seed": seed, "cache": "no"}))
     with tempfile.TemporaryDirectory() as folder:
         trainer = HeadTrainer(model, tokenizer, setup.task, setup.train, setup.dev, settings, folder)
-        trainer.trainer.args.disable_tqdm = True
         start = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - start
