@@ -156,14 +156,6 @@ def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[di
     return groups
 
 
-def write_text(setup: TaskSetup, folder: Path):
-    """The sentences of a classification task, a document each, for further pretraining on them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("train", "dev"):
-        text = "".join(f"{example.text}\n\n" for example in getattr(setup, name))
-        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-
-
 def print_table(records: list[dict[str, Any]]):
     """Mean and range over the seeds."""
     lines = []
@@ -201,14 +193,10 @@ def main():
     parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--bilm", type=Path, help="a biLM's folder; its name is shown in the table")
-    parser.add_argument("--write-text", type=Path, help="only write the sentences of polarity into this folder")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--picture", type=Path, help="an SVG file to write, with the mixes at input and output")
     options = parser.parse_args()
     logging.set_verbosity_error()
-    if options.write_text:
-        write_text(load_polarity(), options.write_text)
-        return
     bilm, bilm_name = (str(options.bilm), options.bilm.name) if options.bilm else (default_model(), None)
     records = []
     if options.results.exists():
