@@ -33,10 +33,11 @@ format: $(INSTALLED)  ## Bring the code into form
 golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from the package index
 	$(BIN)/python -m tests.fetch_golden
 
-bench: $(INSTALLED)  ## Measure tokenizer, inference (beside the original PyTorch implementation) and training steps
+bench: $(INSTALLED)  ## Measure tokenizer, inference (beside the original PyTorch implementation) and training
 	$(BIN)/python -m benchmarks.tokenizer
 	$(BIN)/python -m benchmarks.inference
 	$(BIN)/python -m benchmarks.pretraining
+	$(BIN)/python -m benchmarks.finetuning
 
 clean:  ## Remove what the targets made
 	rm -rf .venv .venv-* .golden build *.egg-info

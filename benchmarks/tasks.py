@@ -131,14 +131,13 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, la
         vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
     elif inputs.endswith("glove"):
         with tempfile.TemporaryDirectory() as folder:
-            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words, other_words=others)
+            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words, 0, others)
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
     model, tokenizer = build_head(setup.task, bilm, tokenizer, vectors, fields)
     model.layer_cache = layers
     settings = FinetuningSettings(**(setup.settings | {"seed": seed, "cache": "no"}))
     with tempfile.TemporaryDirectory() as folder:
         trainer = HeadTrainer(model, tokenizer, setup.task, setup.train, setup.dev, settings, folder)
-        trainer.trainer.args.disable_tqdm = True
         start = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - start
@@ -155,14 +154,6 @@ def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[di
         inputs = ", ".join(filter(None, (record["inputs"], record.get("bilm"))))
         groups.setdefault((record["task"], inputs, record["way"] or DEFAULT_WAY), []).append(record)
     return groups
-
-
-def write_text(setup: TaskSetup, folder: Path):
-    """The sentences of a classification task, a document each, for further pretraining on them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("train", "dev"):
-        text = "".join(f"{example.text}\n\n" for example in getattr(setup, name))
-        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
 def print_table(records: list[dict[str, Any]]):
@@ -202,14 +193,10 @@ def main():
     parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--bilm", type=Path, help="a biLM's folder; its name is shown in the table")
-    parser.add_argument("--write-text", type=Path, help="only write the sentences of polarity into this folder")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--picture", type=Path, help="an SVG file to write, with the mixes at input and output")
     options = parser.parse_args()
     logging.set_verbosity_error()
-    if options.write_text:
-        write_text(load_polarity(), options.write_text)
-        return
     bilm, bilm_name = (str(options.bilm), options.bilm.name) if options.bilm else (default_model(), None)
     records = []
     if options.results.exists():

@@ -146,7 +146,7 @@ def test_what_a_kill_has_torn_is_read_again_from_the_text(tmp_path):
     assert len(cache) < 3
     with torch.no_grad():
         assert_close(again(**batch_of(SENTENCES)).logits, plain(**batch_of(SENTENCES)).logits, atol=1e-6, rtol=0)
-    assert json.loads((folder / "bilm.json").read_text())["weights"]
+    assert json.loads((folder / "bilm.json").read_text())["bilm"]
 
 
 def test_the_same_weights_with_another_clip_are_another_bilm(tmp_path):

@@ -17,6 +17,7 @@ from transformers.trainer_callback import TrainerState
 from ..classification_elmo import ElmoTaskModel
 from ..processes import on_cpu, this_process
 from ..tokenization_elmo import ElmoTokenizer
+from .progress import EpochReport
 from .settings import FinetuningSettings
 from .tasks import Task
 from .word_vectors import WordVectors
@@ -107,8 +108,9 @@ class HeadTrainer:
             data_collator=cast(Any, partial(task.collate, tokenizer=tokenizer)),
             compute_metrics=task.metrics,
             optimizers=(torch.optim.AdamW(groups, fused=True), None),
-            callbacks=[transformers.EarlyStoppingCallback(settings.patience)],
+            callbacks=[transformers.EarlyStoppingCallback(settings.patience), EpochReport(task.best_metric)],
         )
+        self.trainer.remove_callback(transformers.PrinterCallback)
 
     def _arguments(self, examples: int) -> transformers.TrainingArguments:
         settings = self.settings
@@ -135,6 +137,7 @@ class HeadTrainer:
             use_cpu=on_cpu(),
             seed=settings.seed,
             report_to="none",
+            disable_tqdm=True,  # in favour of `EpochReport`
         )
 
     def train(self, resume: bool = False):

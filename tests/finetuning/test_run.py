@@ -1,6 +1,7 @@
 """Runs: they learn, stop at the best, go on after a kill, and leave a folder that loads with its card."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,15 @@ def test_a_classifier_learns_whether_there_is_a_name(tmp_path):
     results = run.begin(tmp_path / "out")
     assert results["dev"]["accuracy"] > 0.95
     assert pipeline("text-classification", str(tmp_path / "out"))("the cat saw Anna")[0]["label"] == "person"
+
+
+def test_every_epoch_is_reported_on_standard_error_alone(tmp_path, capsys):
+    tagging_run(tmp_path, settings=SETTINGS | {"epochs": 2}).begin(tmp_path / "out")
+    output, error = capsys.readouterr()
+    assert not output
+    assert re.search(r"epoch 1 of 2: loss \d\.\d{4}, dev f1 \d\.\d{4}", error)
+    assert "epoch 2 of 2" in error
+    assert "20/20" in error
 
 
 def test_the_folder_holds_the_best_weights_and_no_checkpoints(tagger):
