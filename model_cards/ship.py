@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.model_cards.curve import draw_curve
-from elmo_hf.pretraining.history import read_history
+from elmo_hf.publishing import draw_curve, read_history
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 

@@ -8,10 +8,11 @@ from transformers.utils import logging
 
 from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
 from .._version import __version__
-from ..errors import CheckpointError, DivergenceError, ModelError, RunError, TextError
+from ..errors import CheckpointError, DivergenceError, FolderError, HubError, ModelError, RunError, TextError
 from .conversion_commands import convert
 from .finetuning_commands import finetune, predict
 from .pretraining_commands import perplexity, pretrain, vocab
+from .publishing_commands import card, pull, push
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 # Typer brings its own copy of click; the first base of `BadParameter` is its `UsageError`.
@@ -22,8 +23,10 @@ MISTAKES = (
     TextError,
     RunError,
     ModelError,
+    FolderError,
     CheckpointError,
     DivergenceError,
+    HubError,
     OSError,
     ImportError,
 )
@@ -31,7 +34,7 @@ MISTAKES = (
 app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
-for command in (vocab, pretrain, perplexity, predict):
+for command in (vocab, pretrain, perplexity, predict, card, push, pull):
     app.command()(command)
 
 

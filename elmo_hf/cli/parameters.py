@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from huggingface_hub.errors import StrictDataclassError
 
-from ..errors import CheckpointError, ModelError, RunError, TextError
+from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
 
 
 def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def bad_parameters() -> Generator[None]:
     """Turns what settings, config and tokenizer refuse into a mistake of the command line."""
     try:
         yield
-    except (TextError, RunError, ModelError, CheckpointError):
+    except (TextError, RunError, ModelError, FolderError, CheckpointError):
         raise
     except (ValueError, TypeError, StrictDataclassError) as error:
         raise typer.BadParameter(str(error)) from error

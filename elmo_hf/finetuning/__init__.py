@@ -1,8 +1,6 @@
-"""Heads on real tasks: data, training with transformers' Trainer, metrics, cards, prediction."""
+"""Heads on real tasks: data, training with transformers' Trainer, metrics, prediction."""
 
-from .card import layer_mixes
 from .classification_data import LabelledText, read_labelled
-from .mix_picture import draw_mixes
 from .prediction import LabelledResult, as_conll, as_json, load_head, predict_labels, predict_tags
 from .records import kind_of, numbered_lines
 from .run import FinetuningRun, TaskData, reading_options
@@ -26,9 +24,7 @@ __all__ = [
     "as_conll",
     "as_json",
     "build_head",
-    "draw_mixes",
     "kind_of",
-    "layer_mixes",
     "learned_vectors",
     "load_head",
     "numbered_lines",

@@ -14,16 +14,16 @@ from transformers import set_seed
 from ..classification_elmo import ElmoTaskModel
 from ..errors import RunError, TextError
 from ..processes import this_process
+from ..publishing import Records, write_card
+from ..publishing.records import FINETUNING as RUN
+from ..publishing.records import RESULTS
 from ..tokenization_elmo import ElmoTokenizer
-from .card import write_card
 from .classification_data import read_labelled
 from .settings import FinetuningSettings
 from .tagging_data import read_tagged
 from .tasks import ClassificationTask, TaggingTask, Task
 from .training import CHECKPOINTS, LAYERS, HeadTrainer, build_head
 from .word_vectors import WordVectors, learned_vectors, vectors_from_file
-
-RUN, RESULTS = "finetune.json", "results.json"
 
 
 @dataclass
@@ -167,11 +167,13 @@ class FinetuningRun:
         model: ElmoTaskModel = trainer.model
         model.save_pretrained(stage)
         trainer.tokenizer.save_pretrained(stage)
-        write_card(stage, self, model, {name: len(split) for name, split in splits._asdict().items()}, results)
+        sizes = {name: len(split) for name, split in splits._asdict().items()}
+        recorded = results | {"epochs": trainer.trainer.state.epoch, "examples": sizes}
+        write_card(stage, Records(finetuning=asdict(self), results=recorded), name=folder.name)
         for path in sorted(stage.iterdir()):
             os.replace(path, folder / path.name)
         stage.rmdir()
-        _write_atomically(folder / RESULTS, results | {"epochs": trainer.trainer.state.epoch})
+        _write_atomically(folder / RESULTS, recorded)
         for name in (CHECKPOINTS, LAYERS):
             shutil.rmtree(folder / name, ignore_errors=True)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from accelerate import Accelerator
 
+from ..publishing.records import history_lines
+
 
 class History:
     """
@@ -30,26 +32,10 @@ class History:
         """Drops the records of steps that will be made again."""
         if not self.accelerator.is_main_process or not self.path.exists():
             return
-        kept = [line for line, record in _records(self.path) if record["step"] <= step]
+        kept = [line for line, record in history_lines(self.path) if record["step"] <= step]
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text("".join(kept), encoding="utf-8")
         os.replace(temporary, self.path)
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
-    """All records of a run."""
-    return [record for _, record in _records(path)]
-
-
-def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Whole lines and what they say; the last one may have been torn by a kill, if only of its end."""
-    records = []
-    for line in path.read_text("utf-8").split("\n"):
-        try:
-            records.append((line + "\n", json.loads(line)))
-        except ValueError:
-            continue
-    return records
-
-
-__all__ = ["History", "read_history"]
+__all__ = ["History"]

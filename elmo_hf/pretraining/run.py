@@ -16,6 +16,8 @@ from ..configuration_elmo import ElmoConfig
 from ..errors import CheckpointError, RunError
 from ..modeling_elmo import ElmoForPreTraining
 from ..processes import this_process
+from ..publishing import Records, write_card
+from ..publishing.records import PRETRAINING as RUN
 from ..tokenization_elmo import ElmoTokenizer
 from .evaluation import Perplexity
 from .precision import choose_precision
@@ -24,8 +26,6 @@ from .streams import Reader, SentenceEncoder, Streams
 from .text import Corpus
 from .training import Pretrainer
 from .vocabulary import count_steps
-
-RUN = "run.json"
 
 
 @dataclass
@@ -161,11 +161,12 @@ class Run:
         return result
 
     def save_model(self):
-        """Puts the model into the folder, where `from_pretrained` finds it."""
+        """Puts the model and its card into the folder, where `from_pretrained` finds it."""
         if self.trainer.accelerator.is_main_process:
             stage = self.folder / ".model"
             try:
                 self.trainer.unwrapped.save_pretrained(stage)
+                write_card(stage, Records.of(self.folder), name=self.folder.name)
                 for path in sorted(stage.iterdir()):
                     os.replace(path, self.folder / path.name)
             except (OSError, SafetensorError) as error:

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from ..errors import CheckpointError, DivergenceError
 from ..modeling_elmo import ElmoForPreTraining, ElmoStates
 from ..processes import on_cpu, sum_over_processes, this_process
+from ..publishing.records import HISTORY
 from ..tokenization_elmo import ElmoTokenizer
 from . import checkpoints
 from .compilation import compiled_kernels
@@ -29,7 +30,7 @@ from .settings import PretrainingSettings
 from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
 
-CHECKPOINTS, HISTORY = "checkpoints", "history.jsonl"
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass

@@ -14,7 +14,7 @@ from transformers import AutoModelForPreTraining, AutoTokenizer
 from transformers.utils import logging
 
 from elmo_hf import pretraining
-from elmo_hf.pretraining.history import read_history
+from elmo_hf.publishing import read_history
 from tests.models import edit_config
 from tests.pretraining.runs import (
     FIELDS,

@@ -1,14 +1,12 @@
-"""From a run to a folder that ships, and the picture of its curve."""
+"""From a run to a folder that ships."""
 
 import json
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.model_cards.curve import draw_curve
 from elmo_hf.model_cards.ship import ship
 from tests.models import TINY
 
@@ -56,18 +54,3 @@ def test_weights_beyond_half_precision_are_refused_and_nothing_is_written(run, t
     with pytest.raises(ValueError, match=r"softmax\.bias holds values too large"):
         ship(run, tmp_path / "shipped")
     assert not (tmp_path / "shipped").exists()
-
-
-def test_the_curve_is_a_picture_with_a_line_for_each_direction():
-    picture = ElementTree.fromstring(draw_curve(HISTORY))
-    lines = picture.findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(lines) == 2
-    assert all(len(line.attrib["points"].split()) == 2 for line in lines)
-    texts = " ".join(text.text for text in picture.findall("{http://www.w3.org/2000/svg}text"))
-    assert "forward, at last 150.0" in texts
-    assert "backward, at last 140.0" in texts
-
-
-def test_a_history_without_perplexities_is_refused():
-    with pytest.raises(ValueError, match="no perplexities"):
-        draw_curve(HISTORY[:1])

@@ -4,7 +4,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from elmo_hf.pretraining.history import History, read_history
+from elmo_hf.pretraining.history import History
+from elmo_hf.publishing import read_history
 
 
 @pytest.fixture

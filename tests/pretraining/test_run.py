@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from elmo_hf.errors import CheckpointError, RunError, TextError
 from elmo_hf.pretraining import Corpus, Run, RunText, SentenceEncoder, checkpoints, perplexity
-from elmo_hf.pretraining.history import read_history
+from elmo_hf.publishing import read_history
 from tests.pretraining.forked import ENVIRONMENT, run_plan
 from tests.pretraining.runs import (
     command_line,

@@ -15,8 +15,8 @@ import torch
 
 from elmo_hf.errors import CheckpointError, DivergenceError
 from elmo_hf.pretraining import Corpus, checkpoints, perplexity
-from elmo_hf.pretraining.history import read_history
 from elmo_hf.pretraining.settings import RECIPES
+from elmo_hf.publishing import read_history
 from tests.pretraining.runs import (
     REPETITIVE,
     count_targets,

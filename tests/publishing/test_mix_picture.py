@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from elmo_hf.finetuning import draw_mixes
+from elmo_hf.publishing import draw_mixes
 
 MIXES = {"input": {"pos & more": [0.7, 0.2, 0.1], "entities": [0.1, 0.3, 0.6]}, "output": {"pos": [0.5, 0.25, 0.25]}}
 

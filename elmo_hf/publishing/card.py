@@ -1,0 +1,160 @@
+"""The card of a model, filled from its config and from what training, fine-tuning and conversion have recorded."""
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from ..configuration_elmo import ElmoConfig
+from ..errors import ModelError
+from .content import CardContent, split_metrics, task_of
+from .curve import draw_curve
+from .metadata import check_metadata
+from .mix_picture import draw_mixes
+from .mixes import Mix, stored_mixes
+from .records import Records, shown_name
+
+CARD, CURVE, MIXES = "README.md", "curve.svg", "mixes.svg"
+TEMPLATE = Path(__file__).parent / "card_template.md"
+# At the end of a card that was made here: such a one is made anew when it is published, any other is kept.
+MARK = "<!-- Made by `elmo-hf card`; without this line it stays as you change it. -->"
+# What a user says about a model; kept when its card is made anew.
+SAID = ("language", "license", "license_name", "license_link", "datasets", "base_model")
+
+
+def write_card(
+    folder: str | os.PathLike,
+    records: Records | None = None,
+    *,
+    name: str | None = None,
+    said: Mapping[str, Any] | None = None,
+) -> Path:
+    """
+    Writes `README.md` into a model's folder, and the pictures that it shows beside it.
+
+    Args:
+        folder: With config and weights.
+        records: How the model was made. Default: what the folder tells.
+        name: The model's: its repository, or its folder. Default: the folder's name.
+        said: Entries of the metadata that no record knows: `language`, `license`, `license_name`, `license_link`,
+            `datasets`, `base_model`. Default: as in the card that is there.
+
+    Returns:
+        The card's path.
+    """
+    folder = Path(folder)
+    records = Records.of(folder) if records is None else records
+    config = ElmoConfig.from_pretrained(folder)
+    mixes = _learned_mixes(stored_mixes(folder, config))
+    metadata = _metadata(folder, config, records, name or folder.resolve().name, said or {})
+    check_metadata(metadata)
+    content = CardContent(config, records, mixes, name or folder.resolve().name)
+    card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), mark=MARK, **content.fields())
+    if mixes:
+        _write(folder / MIXES, draw_mixes({place: {"": mix.weights} for place, mix in mixes.items()}))
+    if content.has_curve:
+        _write(folder / CURVE, draw_curve(records.history or []))
+    _write(folder / CARD, str(card))
+    return folder / CARD
+
+
+def is_made_here(folder: str | os.PathLike) -> bool:
+    """Whether a folder's card, if it has one, was made by [`write_card`] and is still marked so."""
+    path = Path(folder) / CARD
+    return not path.exists() or MARK in path.read_text("utf-8")
+
+
+def read_metadata(folder: str | os.PathLike) -> dict[str, Any]:
+    """The metadata of a folder's card; nothing where there is none."""
+    path = Path(folder) / CARD
+    if not path.is_file():
+        return {}
+    try:
+        return ModelCard.load(path).data.to_dict()
+    except Exception as error:  # of YAML, of the card's own classes
+        raise ModelError(f"{path}: the metadata cannot be read ({' '.join(str(error).split())}).") from error
+
+
+def _metadata(folder: Path, config: ElmoConfig, records: Records, name: str, said: Mapping[str, Any]) -> ModelCardData:
+    """What is said now, else what was said, else what follows from the records and the card of the biLM."""
+    known: dict[str, Any] = {}
+    if (run := records.finetuning) is not None:
+        inherited = read_metadata(run["model"]) if os.path.isdir(run["model"]) else {}
+        known = {entry: inherited[entry] for entry in SAID[:4] if entry in inherited}
+        if not os.path.isabs(run["model"]) and not os.path.exists(run["model"]):
+            known["base_model"] = run["model"]
+        if _is_on_the_hub(run["data"]["train"]):
+            known["datasets"] = [run["data"]["train"]]
+    if (run := records.pretraining) is not None:
+        known["datasets"] = [source for source in run["text"]["text"] if _is_on_the_hub(source)] or None
+    kept = {entry: value for entry, value in read_metadata(folder).items() if entry in SAID}
+    chosen = known | kept | {entry: value for entry, value in said.items() if value}
+    return ModelCardData(
+        **{entry: value for entry, value in chosen.items() if value},
+        library_name="transformers",
+        pipeline_tag=task_of(config),
+        tags=["elmo", "bilm"],
+        model_name=name.split("/")[-1],
+        eval_results=_evaluation(config, records),
+    )
+
+
+def _evaluation(config: ElmoConfig, records: Records) -> list[EvalResult] | None:
+    """Of the model index."""
+    if records.finetuning is not None and records.results is not None:
+        data = shown_name(records.finetuning["data"]["train"])
+        return [
+            _result(task_of(config), data, split, metric, round(value, 4))
+            for split, metrics in split_metrics(records).items()
+            for metric, value in metrics.items()
+            if metric != "loss" and math.isfinite(value)
+        ]
+    if (found := records.perplexity()) is not None and records.pretraining is not None:
+        data = ", ".join(shown_name(source) for source in records.pretraining["text"]["heldout"])
+        values = {direction: found[f"{direction}_perplexity"] for direction in ("forward", "backward")}
+        return [
+            _result("language-modeling", data, "heldout", "perplexity", round(value, 2), f"Perplexity, {direction}")
+            for direction, value in values.items()
+            if value is not None and math.isfinite(value)
+        ] or None
+    return None
+
+
+def _result(task: str, data: str, split: str, metric: str, value: float, name: str | None = None) -> EvalResult:
+    return EvalResult(
+        task_type=task,
+        dataset_type=data,
+        dataset_name=data,
+        dataset_split=split,
+        metric_type=metric,
+        metric_name=name,
+        metric_value=value,
+    )
+
+
+def _is_on_the_hub(source: str) -> bool:
+    """Whether it looks like the name of a dataset there, and is nothing here."""
+    return source.count("/") == 1 and not os.path.splitext(source)[1] and not os.path.exists(source)
+
+
+def _learned_mixes(mixes: dict[str, Mix]) -> dict[str, Mix]:
+    """Without a model's own mixer that is as it was made."""
+    own = mixes.get("model")
+    if own is not None and max(own.weights) - min(own.weights) < 1e-6 and own.gamma == 1:
+        return {place: mix for place, mix in mixes.items() if place != "model"}
+    return mixes
+
+
+def _write(path: Path, text: str):
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+__all__ = ["CARD", "is_made_here", "read_metadata", "write_card"]

@@ -1,0 +1,187 @@
+"""What a card says, apart from its metadata: the fields of the template."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..configuration_elmo import ElmoConfig
+from .mixes import Mix
+from .records import Records, shown_name
+
+TASKS = {
+    "ElmoForTokenClassification": "token-classification",
+    "ElmoForSequenceClassification": "text-classification",
+}
+CALLS = {
+    "feature-extraction": 'vectors = model("He sat on the bank of the river.")[0]  # {size} numbers for each token',
+    "token-classification": 'tags = model("He sat on the bank of the river.")  # a tag and its score for each word',
+    "text-classification": 'label = model("He sat on the bank of the river.")  # a label and its score',
+    "pairs": 'label = model({{"text": "He sat by the river.", "text_pair": "He was at the bank."}})',
+}
+NOTE = (
+    "Its code comes with it. Where the package `elmo-hf` is installed, `import elmo_hf` stands for "
+    "`trust_remote_code=True`."
+)
+HEAD_FIELDS = ["elmo_places", "mixer_weights", "mixer_l2", "elmo_dropout", "freeze_bilm", "word_vector_size"]
+HEAD_FIELDS += ["num_task_layers", "task_layer_size", "classifier_dropout"]
+
+
+class CardContent(NamedTuple):
+    """What the template shows."""
+
+    config: ElmoConfig
+    records: Records
+    mixes: dict[str, Mix]
+    name: str
+
+    @property
+    def has_curve(self) -> bool:
+        values = [record.get("forward_perplexity") for record in self.records.history or []]
+        return len([value for value in values if value is not None and math.isfinite(value)]) > 1
+
+    def fields(self) -> dict[str, Any]:
+        metrics = split_metrics(self.records)
+        names = list(dict.fromkeys(metric for values in metrics.values() for metric in values))
+        return {
+            "name": self.name.split("/")[-1],
+            "description": self._description(),
+            "usage": self._usage(),
+            "usage_note": NOTE,
+            "model_rows": self._model_rows(),
+            "perplexity": self.records.perplexity() if self.records.pretraining is not None else None,
+            "metric_names": names,
+            "result_rows": [self._result_row(split, values, names) for split, values in metrics.items()],
+            "num_layers": self.config.num_hidden_layers + 1,
+            "mix_rows": [
+                [place, *(f"{weight:.3f}" for weight in mix.weights), f"{mix.gamma:.3f}"]
+                for place, mix in self.mixes.items()
+            ],
+            "how": self._how(),
+            "has_curve": self.has_curve,
+            "data_rows": _cells(self._data()),
+            "setting_rows": _cells(self._settings()),
+            "limits": self._limits(),
+        }
+
+    def _description(self) -> str:
+        elmo = "[ELMo](https://arxiv.org/abs/1802.05365)"
+        task = task_of(self.config)
+        if task == "token-classification":
+            return f"A tagger of words on {elmo}."
+        if task == "text-classification":
+            return f"A classifier of {'pairs of texts' if self.config.text_pairs else 'texts'} on {elmo}."
+        sources = {"characters": "its characters", "words": "a table", "both": "its characters and a table"}
+        source = sources[self.config.token_inputs]
+        return (
+            f"{elmo}, deep contextualised word representations: a language model in {_directions(self.config)} that "
+            f"gives each word vectors of {self.config.hidden_size} numbers, from {source} and "
+            "from its sentence."
+        )
+
+    def _usage(self) -> str:
+        task = task_of(self.config)
+        call = CALLS["pairs" if task == "text-classification" and self.config.text_pairs else task]
+        return "\n".join(
+            [
+                "from transformers import pipeline",
+                "",
+                f'model = pipeline("{task}", "{self.name}", trust_remote_code=True)',
+                call.format(size=self.config.hidden_size),
+            ]
+        )
+
+    def _model_rows(self) -> list[tuple[str, Any]]:
+        config = self.config
+        projected = "" if config.projection_size is None else f", projected to {config.projection_size}"
+        rows = [("biLM", f"{config.num_hidden_layers} layers of {config.cell_size} cells{projected}, per direction")]
+        if config.uses_characters:
+            rows.append(
+                (
+                    "characters",
+                    f"{config.char_feature_size} filters of widths {_widths(config)}, "
+                    f"{config.num_highway_layers} highway layers, up to {config.max_characters_per_token} a word",
+                )
+            )
+        if config.uses_words:
+            rows.append(("words", f"{config.vocab_size:,}, with {config.word_embedding_size} numbers each"))
+        if "ElmoForPreTraining" in (config.architectures or []):
+            rows.append(("softmax", f"{config.softmax_type}, over {config.vocab_size:,} words"))
+        if task_of(config) != "feature-extraction":
+            rows.append(("labels", ", ".join(f"`{label}`" for label in config.label_names)))
+        return _cells(dict(rows))
+
+    def _result_row(self, split: str, values: Mapping[str, float], names: Sequence[str]) -> list[str]:
+        examples = (self.records.results or {}).get("examples", {}).get(split)
+        count = "" if examples is None else f"{examples:,}"
+        return [split, count, *(f"{values[name]:.4f}" if name in values else "" for name in names)]
+
+    def _how(self) -> str:
+        records = self.records
+        if records.finetuning is not None:
+            return f"Trained with `elmo-hf finetune {records.finetuning['task']}`."
+        if records.pretraining is not None:
+            done = records.progress()
+            sizes = f": {done['step']:,} steps, {done['words']:,} words, {done['hours']:.2f} hours" if done else ""
+            return f"Pretrained with `elmo-hf pretrain`{sizes}."
+        if records.conversion is not None:
+            return "Converted with `elmo-hf convert`; the numbers are those of the original implementation."
+        return "The model's folder does not tell."
+
+    def _data(self) -> dict[str, Any]:
+        records = self.records
+        if (run := records.finetuning) is not None:
+            splits = {split: run["data"].get(split) for split in ("train", "dev", "test")}
+            return {split: f"`{shown_name(source)}`" for split, source in splits.items() if source}
+        if (run := records.pretraining) is not None:
+            parts = {"text": run["text"]["text"], "held-out": run["text"]["heldout"]}
+            return {what: ", ".join(f"`{shown_name(source)}`" for source in found) for what, found in parts.items()}
+        return {what: f"`{value}`" for what, value in (records.conversion or {}).items() if value is not None}
+
+    def _settings(self) -> dict[str, Any]:
+        config, records = self.config, self.records
+        if (run := records.finetuning) is not None:
+            last = "tag_decoder" if run["task"] == "tagging" else "pooling"
+            fields = {field: getattr(config, field) for field in (*HEAD_FIELDS, last)}
+            vectors = {} if run["vectors_file"] is None else {"word vectors": shown_name(run["vectors_file"])}
+            return {"biLM": shown_name(run["model"])} | fields | run["settings"] | vectors
+        if (run := records.pretraining) is not None:
+            quiet = {"log_every", "save_every", "keep_checkpoints", "evaluate_every", "evaluate_words", "compile"}
+            return {"dropout": config.dropout} | {
+                name: value for name, value in run["settings"].items() if name not in quiet
+            }
+        return {}
+
+    def _limits(self) -> list[str]:
+        limits = ["It knows what its texts say, with their views and their gaps, and nothing since."]
+        if task_of(self.config) == "feature-extraction":
+            limits.append("One sentence a sequence: a word sees the words of its own sentence.")
+        else:
+            limits.append("The results are of texts like those it was trained on; on others expect less.")
+        return limits
+
+
+def task_of(config: ElmoConfig) -> str:
+    """The pipeline's name."""
+    return next((TASKS[name] for name in config.architectures or [] if name in TASKS), "feature-extraction")
+
+
+def split_metrics(records: Records) -> dict[str, dict[str, float]]:
+    """Of each split."""
+    return {split: records.results[split] for split in ("dev", "test") if split in (records.results or {})}
+
+
+def _directions(config: ElmoConfig) -> str:
+    return "both directions" if config.directions == "both" else f"the {config.directions} direction"
+
+
+def _widths(config: ElmoConfig) -> str:
+    widths = [width for width, _ in config.char_filters]
+    return f"{min(widths)} to {max(widths)}"
+
+
+def _cells(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Rows of a table, in which a bar would be the end of a cell."""
+    return [(name, str(value).replace("|", "\\|").replace("\n", " ")) for name, value in values.items()]
+
+
+__all__ = ["CardContent", "split_metrics", "task_of"]

@@ -1,0 +1,193 @@
+"""Models to the Hub and back: whole, or not at all."""
+
+import errno
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TypeVar
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    HTTPError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from .._version import __version__
+from ..errors import HubError
+from ..staging import staged_folder
+from .repository import REPLACED, complete_repository
+
+T = TypeVar("T")
+# Seconds to wait before a request is made again; the Hub may ask for others.
+PAUSES = (1, 2, 4)
+LONGEST_PAUSE = 300
+BUSY = {408, 429, 500, 502, 503, 504}
+MEANINGS = {
+    401: "it does not know you: log in with `hf auth login`, or set HF_TOKEN to a token that is valid",
+    403: "your token does not allow this: make one that may write there",
+    409: "somebody else is writing there: try again",
+    412: "somebody else has written there: try again",
+    413: "a file is too large",
+    429: "too many requests: try again later",
+}
+
+
+def push_model(
+    folder: str | os.PathLike,
+    repo: str,
+    *,
+    private: bool | None = None,
+    revision: str | None = None,
+    message: str | None = None,
+    create_pr: bool = False,
+    token: str | None = None,
+) -> str:
+    """
+    Publishes a complete model in one commit; the repository is made if it is not there.
+
+    Args:
+        folder: The model's.
+        repo: `owner/name`, or a name of your own.
+        private: Whether a new repository is private.
+        revision: The branch, which is made if it is not there. Default: main.
+        message: Of the commit.
+        create_pr: Propose the commit as a pull request.
+        token: Default: that of `hf auth login` or of `HF_TOKEN`.
+
+    Returns:
+        The address of the commit or of the pull request.
+    """
+    if create_pr and revision is not None:
+        raise HubError("A pull request is made to the main branch: leave the revision away.")
+    api = _api(token)
+    with _hub_errors(repo), tempfile.TemporaryDirectory() as stage:
+        # Before anything is made there: what is wrong with the model is found here.
+        files = complete_repository(Path(folder), Path(stage), repo)
+        if not (create_pr and api.repo_exists(repo)):  # who proposes need not be allowed to create
+            repo = api.create_repo(repo, private=private, exist_ok=True).repo_id
+        if revision is not None:
+            api.create_branch(repo, branch=revision, exist_ok=True)
+        stale = [
+            found
+            for found in api.list_repo_files(repo, revision=revision)
+            if found not in files and any(fnmatch(found, pattern) for pattern in REPLACED)
+        ]
+
+        def commit() -> str:
+            # Made anew for each attempt: an operation knows whether it was uploaded.
+            operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
+            done = api.create_commit(
+                repo,
+                operations=[*operations, *map(CommitOperationDelete, stale)],
+                commit_message=message or f"Upload {Path(folder).resolve().name}",
+                revision=revision,
+                create_pr=create_pr,
+            )
+            return done.pr_url or done.commit_url
+
+        # A commit whose answer is lost may have been made. Made again it changes nothing, but a proposal would be two.
+        return _patiently(commit, also_when_broken=not create_pr)
+
+
+def pull_model(repo: str, out: str | os.PathLike, *, revision: str | None = None, token: str | None = None) -> Path:
+    """
+    Downloads a repository into a folder, and checks every file's checksum.
+
+    Args:
+        repo: `owner/name`.
+        out: The folder; new or empty. It is there when all of it is.
+        revision: A branch, tag or commit. Default: main.
+
+    Returns:
+        The folder.
+    """
+    api = _api(token)
+    with _hub_errors(repo, revision), staged_folder(out) as stage:
+        # First the commit: the files are of one version, and without an answer nothing stands in for them.
+        commit = _patiently(lambda: api.model_info(repo, revision=revision)).sha
+        _patiently(lambda: api.snapshot_download(repo, revision=commit, local_dir=stage))
+        found = api.verify_repo_checksums(repo, revision=commit, local_dir=stage)
+        if found.mismatches or found.missing_paths:
+            names = sorted([*(mismatch["path"] for mismatch in found.mismatches), *found.missing_paths])
+            raise HubError(f"{', '.join(names)} of {repo} arrived damaged: pull again.")
+        shutil.rmtree(stage / ".cache")  # what the client notes about its download
+    return Path(out)
+
+
+def _api(token: str | None) -> HfApi:
+    return HfApi(token=token, library_name="elmo-hf", library_version=__version__)
+
+
+def _patiently(call: Callable[[], T], also_when_broken: bool = True) -> T:
+    """Calls again what a busy Hub or a broken connection did not let through; not all requests of the client do."""
+    for pause in PAUSES:
+        try:
+            return call()
+        except HfHubHTTPError as error:
+            if _status(error) not in BUSY:
+                raise
+            pause = _wanted_pause(error, pause)
+        except HTTPError:
+            if not also_when_broken:
+                raise
+        time.sleep(pause)
+    return call()
+
+
+def _wanted_pause(error: HfHubHTTPError, pause: float) -> float:
+    wanted = error.response.headers.get("Retry-After", "")
+    return min(float(wanted), LONGEST_PAUSE) if wanted.isdecimal() else pause
+
+
+def _status(error: HfHubHTTPError) -> int | None:
+    return None if error.response is None else error.response.status_code
+
+
+@contextmanager
+def _hub_errors(repo: str, revision: str | None = None) -> Generator[None]:
+    """Says in a line what went wrong and what to do."""
+    try:
+        yield
+    except HFValidationError as error:
+        raise HubError(f"{repo!r} is no name of a repository: {error}") from error
+    except (OfflineModeIsEnabled, LocalTokenNotFoundError, HTTPError) as error:
+        raise HubError(_meaning(error, repo, revision)) from error
+    except RuntimeError as error:  # of an upload; what went wrong is its cause
+        if not isinstance(error.__cause__, HTTPError):
+            raise
+        raise HubError(f"{error}. {_meaning(error.__cause__, repo, revision)}") from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise HubError(f"The disk is full ({error.strerror}): make room and try again.") from error
+        raise
+
+
+def _meaning(error: Exception, repo: str, revision: str | None) -> str:
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set: the Hub is not asked. Unset it."
+    if isinstance(error, LocalTokenNotFoundError):
+        return "You are not logged in: run `hf auth login`, or set HF_TOKEN."
+    if isinstance(error, GatedRepoError):
+        return f"{repo} is gated: ask for access on its page, and log in with `hf auth login`."
+    if isinstance(error, RevisionNotFoundError):
+        return f"{repo} has no revision {revision}: name a branch, a tag or a commit of it."
+    if isinstance(error, RepositoryNotFoundError):
+        return f"There is no {repo} on the Hub, or it is private: log in with `hf auth login`, or set HF_TOKEN."
+    if isinstance(error, HfHubHTTPError) and (status := _status(error)) is not None:
+        server = error.server_message or f"status {status}"
+        return f"The Hub refused {repo} ({server}): {MEANINGS.get(status, 'try again later')}."
+    return f"The Hub cannot be reached ({' '.join(str(error).split()) or type(error).__name__}): try again later."
+
+
+__all__ = ["pull_model", "push_model"]

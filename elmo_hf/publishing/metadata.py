@@ -1,0 +1,60 @@
+"""The metadata at the head of a card, checked as the Hub checks it."""
+
+import re
+
+from huggingface_hub import ModelCardData
+
+from ..errors import ModelError
+
+# fmt: off
+LICENSES = {  # https://huggingface.co/docs/hub/repositories-licenses
+    "afl-3.0", "agpl-3.0", "apache-2.0", "apple-amlr", "apple-ascl", "artistic-2.0", "bigcode-openrail-m",
+    "bigscience-bloom-rail-1.0", "bigscience-openrail-m", "bsd", "bsd-2-clause", "bsd-3-clause",
+    "bsd-3-clause-clear", "bsl-1.0", "c-uda", "cc", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0",
+    "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0",
+    "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cc-by-nd-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc0-1.0",
+    "cdla-permissive-1.0", "cdla-permissive-2.0", "cdla-sharing-1.0", "creativeml-openrail-m", "ecl-2.0", "epl-1.0",
+    "epl-2.0", "etalab-2.0", "eupl-1.1", "eupl-1.2", "gfdl", "gpl", "gpl-2.0", "gpl-3.0", "intel-research", "isc",
+    "lgpl", "lgpl-2.1", "lgpl-3.0", "lgpl-lr", "lppl-1.3c", "mit", "mpl-2.0", "ms-pl", "ncsa", "odbl", "odc-by",
+    "ofl-1.1", "openmdw-1.0", "openrail", "openrail++", "osl-3.0", "other", "pddl", "postgresql", "unknown",
+    "unlicense", "wtfpl", "zlib",
+}
+# fmt: on
+# ISO 639-1, -2 or -3, with a script or region; and what the Hub has beside them.
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4}){0,2}|multilingual|code")
+# Of a dataset, or a model: with or without its owner.
+NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+
+
+def check_metadata(data: ModelCardData):
+    """
+    Refuses what the Hub would refuse, naming the entry.
+
+    The Hub itself is asked when a card is pushed; this is for those who write one offline.
+    """
+    entries = data.to_dict()
+    for language in _listed(entries.get("language")):
+        if not LANGUAGE.fullmatch(language):
+            raise ModelError(f"language: {language!r} is no code of ISO 639, as en, zh or pt-br.")
+    licence = entries.get("license")
+    if licence is not None and licence not in LICENSES:
+        raise ModelError(
+            f"license: {licence!r} is not on the Hub's list (apache-2.0, cc-by-sa-4.0, mit, …); for any other one say "
+            "'other', and name it in the card."
+        )
+    for entry in ("datasets", "base_model"):
+        for name in _listed(entries.get(entry)):
+            if not NAME.fullmatch(name):
+                raise ModelError(f"{entry}: {name!r} is no name on the Hub, as owner/name.")
+    for model in entries.get("model-index", []):
+        for result in model["results"]:
+            for metric in result["metrics"]:
+                if not isinstance(metric["value"], (int, float)) or metric["value"] != metric["value"]:
+                    raise ModelError(f"model-index: {metric['type']} is {metric['value']!r}, not a number.")
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    return [] if value is None else [value] if isinstance(value, str) else list(value)
+
+
+__all__ = ["check_metadata"]

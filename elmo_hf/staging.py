@@ -1,0 +1,50 @@
+"""A folder that is there as a whole, or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import FolderError
+
+
+@contextmanager
+def staged_folder(out: str | os.PathLike) -> Generator[Path]:
+    """
+    A temporary folder near `out` that takes its name when the block ends, and vanishes when the block fails.
+
+    Args:
+        out: The folder to make. It must not exist yet, or be empty.
+    """
+    out = Path(out).resolve()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FolderError(f"{out} exists and is not an empty folder: name another one, or remove it.")
+    # In the nearest folder that is there: a rename stays on one disk, and a failure leaves no new parents behind.
+    nearest = next(parent for parent in out.parents if parent.exists())
+    stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=nearest))
+    try:
+        yield stage
+        _open_to_others(stage)
+        if out.exists():  # stays itself: it may be somebody's working directory, or a mounted disk
+            for path in stage.iterdir():
+                shutil.move(path, out / path.name)
+            stage.rmdir()
+        else:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            stage.replace(out)
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
+
+
+def _open_to_others(folder: Path):
+    """The permissions of an ordinary folder with ordinary files: temporary ones, and safetensors', are private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
+
+
+__all__ = ["staged_folder"]
