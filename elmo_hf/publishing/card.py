@@ -50,7 +50,7 @@ def write_card(
     config = ElmoConfig.from_pretrained(folder)
     mixes = _learned_mixes(stored_mixes(folder, config))
     metadata = _metadata(folder, config, records, name or folder.resolve().name, said or {})
-    check_metadata(metadata)
+    check_metadata(metadata.to_dict())
     content = CardContent(config, records, mixes, name or folder.resolve().name)
     card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), mark=MARK, **content.fields())
     if mixes:

@@ -24,7 +24,7 @@ from huggingface_hub.errors import (
 )
 
 from .._version import __version__
-from ..errors import HubError
+from ..errors import FolderError, HubError, ModelError
 from ..staging import staged_folder
 from .repository import REPLACED, complete_repository
 
@@ -159,10 +159,14 @@ def _hub_errors(repo: str, revision: str | None = None) -> Generator[None]:
     """Says in a line what went wrong and what to do."""
     try:
         yield
+    except (ModelError, FolderError):
+        raise
     except HFValidationError as error:
         raise HubError(f"{repo!r} is no name of a repository: {error}") from error
     except (OfflineModeIsEnabled, LocalTokenNotFoundError, HTTPError) as error:
         raise HubError(_meaning(error, repo, revision)) from error
+    except ValueError as error:  # of the client: metadata that the Hub refuses, a file that would be outside its folder
+        raise HubError(f"{repo}: {' '.join(str(error).split())}") from error
     except RuntimeError as error:  # of an upload; what went wrong is its cause
         if not isinstance(error.__cause__, HTTPError):
             raise

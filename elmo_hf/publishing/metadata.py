@@ -1,8 +1,8 @@
 """The metadata at the head of a card, checked as the Hub checks it."""
 
 import re
-
-from huggingface_hub import ModelCardData
+from collections.abc import Mapping
+from typing import Any
 
 from ..errors import ModelError
 
@@ -26,13 +26,12 @@ LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4}){0,2}|multilingual|code")
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 
 
-def check_metadata(data: ModelCardData):
+def check_metadata(entries: Mapping[str, Any]):
     """
     Refuses what the Hub would refuse, naming the entry.
 
     The Hub itself is asked when a card is pushed; this is for those who write one offline.
     """
-    entries = data.to_dict()
     for language in _listed(entries.get("language")):
         if not LANGUAGE.fullmatch(language):
             raise ModelError(f"language: {language!r} is no code of ISO 639, as en, zh or pt-br.")

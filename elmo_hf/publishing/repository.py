@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import ModelError
 from ..modeling_elmo import AUTO_MAP
-from .card import CARD, is_made_here, write_card
+from .card import CARD, is_made_here, read_metadata, write_card
+from .metadata import check_metadata
 from .records import CONVERSION, HISTORY, RESULTS, Records
 
 CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
@@ -56,6 +57,7 @@ def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]
 def _card(folder: Path, stage: Path, name: str, files: dict[str, Path]) -> dict[str, Path]:
     """The card as it was written by hand, or made for the repository; and its pictures."""
     if not is_made_here(folder):
+        check_metadata(read_metadata(folder))
         return {CARD: folder / CARD}
     card_stage = stage / "card"
     card_stage.mkdir()
