@@ -3,8 +3,6 @@
 import json
 import os
 import subprocess
-import sys
-import sysconfig
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from transformers import (
 
 import elmo_hf
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
+from tests.bare_python import BARE, PRELUDE
 from tests.models import TINY, tiny_model
 
 SENTENCES = ["The cat sat on the mat, didn't it?", "我在IBM工作 ."]
@@ -120,12 +119,8 @@ assert bilm(char_ids=words["char_ids"], labels=words["input_ids"]).loss > 0
 
 
 def run_without_the_package(folder, tmp_path, more: str = ""):
-    """In a fresh process that sees the dependencies only: no site customisation, so no editable install either."""
-    code = f"""
-import sys
-sys.path[:] = [path for path in sys.path if path] + {[sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]!r}
-import importlib.util
-assert importlib.util.find_spec("elmo_hf") is None, "elmo_hf is visible"
+    """In a fresh process that sees the dependencies only."""
+    code = f"""{PRELUDE}
 import numpy, torch
 from transformers import AutoModel, AutoTokenizer
 model = AutoModel.from_pretrained({str(folder)!r}, trust_remote_code=True)
@@ -136,9 +131,7 @@ with torch.no_grad():
 numpy.save({str(tmp_path / "vectors.npy")!r}, output.numpy())
 {more}"""
     environment = os.environ | {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"}
-    run = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment
-    )
+    run = subprocess.run([*BARE, code], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert run.returncode == 0, run.stderr[-2000:]
 
 

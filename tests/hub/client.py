@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.bare_python import BARE, PRELUDE
 from tests.hub.server import HubServer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,6 +35,7 @@ def run_client(
     token: str | None = None,
     environment: Mapping[str, str] | None = None,
     check: bool = True,
+    with_package: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """
     Runs Python code in a fresh process.
@@ -44,9 +46,11 @@ def run_client(
         token: What it has as `HF_TOKEN`.
         environment: More variables, such as `HF_HUB_OFFLINE`.
         check: An exit code other than 0 is an error.
+        with_package: Whether `elmo_hf` can be imported.
     """
+    command = [sys.executable, "-c", code] if with_package else [*BARE, PRELUDE + code]
     result = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [*command, *arguments],
         env=client_environment(hub, home, token) | dict(environment or {}),
         cwd=ROOT,
         capture_output=True,
