@@ -34,9 +34,12 @@ def folders(tmp_path):
     for name, head in heads.items():
         head(ElmoConfig(**(TINY | {"num_labels": 3}))).save_pretrained(tmp_path / name)
         ElmoTokenizer().save_pretrained(tmp_path / name)
+    (tmp_path / "me").mkdir()
+    for name in ("my-elmo", "my-tagger"):  # what the documentation calls so on the Hub
+        (tmp_path / "me" / name).symlink_to(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/heads.md", "docs/tokenizer.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/heads.md", "docs/hub.md", "docs/tokenizer.md"])
 def test_the_python_of_the_documentation_runs(name, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = code_blocks(name)

@@ -27,7 +27,7 @@ if not options.get("trust_remote_code"):
 def load(auto, name):
     return auto.from_pretrained(name, **options)
 tokenizer, encoder = load(AutoTokenizer, "ada/encoder"), load(AutoModel, "ada/encoder")
-batch = tokenizer(%(sentence)r, return_tensors="pt")
+batch = tokenizer(SENTENCE, return_tensors="pt")
 torch.manual_seed(0)
 with torch.no_grad():
     found = {
@@ -37,10 +37,10 @@ with torch.no_grad():
     }
 options = {name: value for name, value in options.items() if name != "subfolder"}
 for task, name in (("token-classification", "ada/tagger"), ("text-classification", "ada/classifier")):
-    answer = pipeline(task, name, **options)(%(sentence)r)
+    answer = pipeline(task, name, **options)(SENTENCE)
     found[task] = [{name: value for name, value in one.items() if name != "score"} for one in answer]
 print(json.dumps(found))
-""" % {"sentence": SENTENCE}
+""".replace("SENTENCE", repr(SENTENCE))
 
 
 @pytest.fixture
