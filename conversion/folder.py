@@ -6,11 +6,14 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from elmo_hf.modeling_elmo import ElmoModel
 from elmo_hf.tokenization_elmo import ElmoTokenizer
+
+from .provenance import write_provenance
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -56,8 +59,14 @@ def _open_to_others(folder: Path):
         path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
-def save_folder(model: ElmoModel, tokenizer: ElmoTokenizer, folder: Path, dtype: str = "float32"):
-    """Writes config, safetensors, tokenizer and code files; `dtype` is the stored precision."""
+def save_folder(
+    model: ElmoModel,
+    tokenizer: ElmoTokenizer,
+    folder: Path,
+    dtype: str = "float32",
+    origin: dict[str, Any] | None = None,
+):
+    """Writes config, safetensors, tokenizer and code files in the stored precision, and the origin if there is one."""
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     model.to(DTYPES[dtype])
@@ -66,6 +75,8 @@ def save_folder(model: ElmoModel, tokenizer: ElmoTokenizer, folder: Path, dtype:
             raise ConversionError(f"{name} holds values too large for {dtype}: choose float32 or bfloat16.")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    if origin is not None:
+        write_provenance(folder, origin, dtype)
 
 
 def load_tokenizer(vocab: str | os.PathLike | None, slots: int, words: int | None = None) -> ElmoTokenizer:
