@@ -36,7 +36,7 @@ class DownloadError(OSError):
     """A file that could not be had; the message says from where, why, and what to do."""
 
 
-class _BrokenOff(Exception):
+class _BrokenOffError(Exception):
     """A connection that ended before the file did, or an answer that may be better soon."""
 
 
@@ -90,7 +90,7 @@ def _fetch(url: str, target: Path, part: Path, size: int | None, pauses: Sequenc
         before = _length(part)
         try:
             return _attempt(url, target, part, size)
-        except (_BrokenOff, *BROKEN) as error:
+        except (_BrokenOffError, *BROKEN) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, ssl.SSLCertVerificationError):
                 raise DownloadError(f"{url}: its certificate is not trusted ({reason.verify_message}).") from error
@@ -116,16 +116,16 @@ def _attempt(url: str, target: Path, part: Path, size: int | None):
                 return  # nothing was missing but the last step
             if error.code == 416:
                 part.unlink(missing_ok=True)
-                raise _BrokenOff("the server has another version now") from error
+                raise _BrokenOffError("the server has another version now") from error
             if error.code in PASSING:
-                raise _BrokenOff(f"the server answers {error.code} ({error.reason})") from error
+                raise _BrokenOffError(f"the server answers {error.code} ({error.reason})") from error
             raise DownloadError(_refusal(url, error)) from error
     with response:
         if response.status != 206 or not response.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
             done = 0
             if response.status == 206:  # of another place than was asked for
                 part.unlink(missing_ok=True)
-                raise _BrokenOff("the server sent another part of the file than was asked for")
+                raise _BrokenOffError("the server sent another part of the file than was asked for")
         total = done + int(response.headers["Content-Length"]) if "Content-Length" in response.headers else None
         if None not in (size, total) and total != size:
             raise DownloadError(f"{url} should have {size:,} bytes, the server has {total:,}.")
@@ -150,7 +150,7 @@ def _save_body(response, part: Path, done: int, total: int | None):
             bar.update(len(chunk))
             done += len(chunk)
     if total is not None and done < total:
-        raise _BrokenOff(f"the connection ended after {done:,} of {total:,} bytes")
+        raise _BrokenOffError(f"the connection ended after {done:,} of {total:,} bytes")
 
 
 def _read(response) -> bytes:
@@ -158,7 +158,7 @@ def _read(response) -> bytes:
     try:
         return response.read1(CHUNK)
     except OSError as error:  # of the network, not of the disk
-        raise _BrokenOff(str(error) or type(error).__name__) from error
+        raise _BrokenOffError(str(error) or type(error).__name__) from error
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> str:
