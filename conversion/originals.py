@@ -168,7 +168,9 @@ def _remedy(weights: str | os.PathLike, url: str | None) -> Generator[None]:
     except ConversionError as error:
         if url is None:
             raise
-        raise ConversionError(f"{error} The file is from {url}; remove {weights} to download it again.") from error
+        raise ConversionError(
+            f"{error} The weights are from {url}; remove {weights} to download them again."
+        ) from error
 
 
 def _check_options(original: Original, options: str | os.PathLike, checks: Checks) -> bool:

@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+import pytest
+from huggingface_hub import constants
+
 
 class Seen(NamedTuple):
     """A request that came, and the status of the answer."""
@@ -63,7 +66,7 @@ class FileServer:
 class _Handler(BaseHTTPRequestHandler):
     server: "_Listener"
 
-    def do_GET(self):  # noqa: N802  (the library's name)
+    def do_GET(self):
         server, name = self.server.files, self.path.lstrip("/")
         fault = server.faults.pop(0) if server.faults else Fault()
         if fault.status is not None or name not in server.files:
@@ -117,3 +120,13 @@ def serve_files() -> Iterator[FileServer]:
         yield listener.files
         listener.files.closing.set()
         listener.shutdown()
+
+
+@pytest.fixture
+def file_server(monkeypatch, tmp_path_factory):
+    """A server for a test, with a cache of the test's own, and a client that may go there."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serve_files() as server:
+        yield server

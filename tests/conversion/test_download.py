@@ -211,7 +211,7 @@ def test_a_corrupt_byte_is_found_by_the_checksum_and_not_kept(file_server, targe
 def test_a_kept_file_that_has_changed_is_found_and_removed(file_server, target):
     fetch(file_server, target)
     target.write_bytes(CONTENT[:-1])
-    with pytest.raises(DownloadError, match="should have 3,000,000 bytes, found 2,999,999.*fetch it again"):
+    with pytest.raises(DownloadError, match=r"should have 3,000,000 bytes, found 2,999,999.*fetch it again"):
         fetch(file_server, target, size=len(CONTENT))
     fetch(file_server, target, size=len(CONTENT))
     assert target.read_bytes() == CONTENT

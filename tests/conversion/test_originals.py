@@ -156,7 +156,9 @@ def test_options_that_were_only_presumed_may_differ_which_is_said(tiny, tmp_path
     tiny.describe()
     out = converting(tiny, **arguments)(tmp_path / "out")
     first, *_, parameters, vectors = read_provenance(out)["not_checked"]
-    assert first == "options that the card could only presume: cell_size = 9 instead of 7, cell_clip = 1.5 instead of 3.0"
+    assert (
+        first == "options that the card could only presume: cell_size = 9 instead of 7, cell_clip = 1.5 instead of 3.0"
+    )
     assert parameters.startswith("number of parameters")
     assert vectors == "vectors: no values of this model are known"
     assert ElmoConfig.from_pretrained(out).cell_size == 9
