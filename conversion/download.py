@@ -70,7 +70,9 @@ def download(
                 _check(target, url, size, sha256)
                 return target
             if is_offline_mode():
-                raise DownloadError(f"{url} is not on this machine yet, and HF_HUB_OFFLINE forbids to fetch it.")
+                raise DownloadError(
+                    f"{url} is not on this machine yet, and HF_HUB_OFFLINE forbids to fetch it: unset that."
+                )
             target.unlink(missing_ok=True)  # of another address: from here on the mark is of the new one
             part = target.with_name(f"{target.name}.part")
             _fetch(url, target, part, size, pauses)
@@ -120,12 +122,14 @@ def _attempt(url: str, target: Path, part: Path, size: int | None):
             if error.code in PASSING:
                 raise _BrokenOffError(f"the server answers {error.code} ({error.reason})") from error
             raise DownloadError(_refusal(url, error)) from error
+    except (http.client.InvalidURL, ValueError) as error:
+        raise DownloadError(f"{url} is no address of a file: {error}.") from error
     with response:
-        if response.status != 206 or not response.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
-            done = 0
-            if response.status == 206:  # of another place than was asked for
-                part.unlink(missing_ok=True)
-                raise _BrokenOffError("the server sent another part of the file than was asked for")
+        if response.status != 206:
+            done = 0  # all of it: the server has another version now, or knows no ranges
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
+            part.unlink(missing_ok=True)
+            raise _BrokenOffError("the server sent another part of the file than was asked for")
         total = done + int(response.headers["Content-Length"]) if "Content-Length" in response.headers else None
         if None not in (size, total) and total != size:
             raise DownloadError(f"{url} should have {size:,} bytes, the server has {total:,}.")

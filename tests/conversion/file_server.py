@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
@@ -88,7 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
             content = content[first:]
         self._start(status, headers | fault.headers)
         body = fault.change(content)
-        self.wfile.write(body[: fault.cut_after if fault.cut_after is not None else fault.stall_after])
+        with suppress(ConnectionError):  # a client that has seen enough
+            self.wfile.write(body[: fault.cut_after if fault.cut_after is not None else fault.stall_after])
         if fault.stall_after is not None:
             server.closing.wait(10)
         self.close_connection = True

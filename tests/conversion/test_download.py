@@ -231,6 +231,12 @@ def test_what_is_no_address_of_the_web_is_refused(tmp_path, url):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:port/weights", "http://127.0.0.1/the weights"])
+def test_an_address_that_is_misspelt_is_not_tried_again_and_again(file_server, tmp_path, url):
+    with pytest.raises(DownloadError, match=r"is no address of a file: "):
+        download(url, tmp_path / "weights", pauses=(100,))
+
+
 def test_offline_mode_is_honoured(file_server, target, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(DownloadError, match="HF_HUB_OFFLINE forbids"):
