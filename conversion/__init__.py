@@ -3,13 +3,21 @@
 from .allennlp import convert_allennlp
 from .bilm_hdf5 import convert_bilm_hdf5, export_bilm_hdf5, write_bilm_hdf5
 from .check import layer_norms
+from .download import DownloadError
 from .folder import ConversionError
+from .originals import convert_original, find_original, known_originals
+from .provenance import read_provenance
 
 __all__ = [
     "ConversionError",
+    "DownloadError",
     "convert_allennlp",
     "convert_bilm_hdf5",
+    "convert_original",
     "export_bilm_hdf5",
+    "find_original",
+    "known_originals",
     "layer_norms",
+    "read_provenance",
     "write_bilm_hdf5",
 ]

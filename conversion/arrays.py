@@ -11,6 +11,11 @@ from .folder import ConversionError
 Views = Mapping[str, list[torch.Tensor]]
 
 
+def count_values(views: Views) -> int:
+    """How many numbers the arrays hold."""
+    return sum(view.numel() for parts in views.values() for view in parts)
+
+
 def check_arrays(expected: Views, found: Mapping[str, Any], source):
     """
     Refuses arrays whose names or shapes differ from those of the model.
@@ -48,4 +53,4 @@ def fill_views(views: Views, found: Mapping[str, torch.Tensor], source):
             part.copy_(value)
 
 
-__all__ = ["Views", "check_arrays", "fill_views"]
+__all__ = ["Views", "check_arrays", "count_values", "fill_views"]

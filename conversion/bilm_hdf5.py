@@ -15,12 +15,14 @@ from transformers import PreTrainedConfig
 
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
+from elmo_hf.publishing import write_card
 from elmo_hf.staging import staged_folder
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 
-from .arrays import Views, check_arrays, fill_views
+from .arrays import Views, check_arrays, count_values, fill_views
 from .folder import ConversionError, load_tokenizer, save_folder, word_ids
 from .options import config_errors, read_object
+from .provenance import provenance
 
 OPTIONS_FILE, WEIGHTS_FILE = "options.json", "weights.hdf5"
 
@@ -46,15 +48,25 @@ def convert_bilm_hdf5(
         `out`
     """
     with staged_folder(out) as stage:
-        stated = read_object(options)
-        with config_errors(options):
-            config = ElmoConfig.from_bilm_options(stated)
-        if vocab is None and config.uses_words:
-            raise ConversionError("A model with a word table needs its vocabulary: give the original vocab.txt.")
-        tokenizer = load_tokenizer(vocab, config.max_characters_per_token, stated.get("n_tokens_vocab"))
-        config.update(word_ids(tokenizer))
-        save_folder(read_bilm_hdf5(config, weights), tokenizer, stage, dtype)
+        model, tokenizer = load_bilm_hdf5(options, weights, vocab)
+        origin = provenance("bilm-hdf5", count_parameters(model), weights=weights, options=options, vocab=vocab)
+        save_folder(model, tokenizer, stage, dtype, origin)
+        write_card(stage, name=Path(out).resolve().name)
     return Path(out)
+
+
+def load_bilm_hdf5(
+    options: str | os.PathLike, weights: str | os.PathLike, vocab: str | os.PathLike | None = None
+) -> tuple[ElmoModel, ElmoTokenizer]:
+    """The model and the tokenizer of original files, in fp32."""
+    stated = read_object(options)
+    with config_errors(options):
+        config = ElmoConfig.from_bilm_options(stated)
+    if vocab is None and config.uses_words:
+        raise ConversionError("A model with a word table needs its vocabulary: give the original vocab.txt.")
+    tokenizer = load_tokenizer(vocab, config.max_characters_per_token, stated.get("n_tokens_vocab"))
+    config.update(word_ids(tokenizer))
+    return read_bilm_hdf5(config, weights), tokenizer
 
 
 def export_bilm_hdf5(model: str | os.PathLike, out: str | os.PathLike) -> Path:
@@ -119,7 +131,7 @@ def read_bilm_hdf5(config: ElmoConfig, weights: str | os.PathLike) -> ElmoModel:
 
 def _read_arrays(weights: str | os.PathLike, expected: Views) -> dict[str, torch.Tensor]:
     """All arrays of an HDF5 file as fp32, after a look at their names, shapes and types."""
-    h5py = _h5py()
+    h5py = require_h5py()
     try:
         with h5py.File(weights, "r") as file:
             datasets = {}
@@ -137,12 +149,17 @@ def _read_arrays(weights: str | os.PathLike, expected: Views) -> dict[str, torch
 
 def write_bilm_hdf5(model: ElmoModel, options: str | os.PathLike, weights: str | os.PathLike):
     """Writes a model in the original format."""
-    h5py = _h5py()
+    h5py = require_h5py()
     text = json.dumps(bilm_options(model.config), indent=2)
     with h5py.File(weights, "w") as file:
         for name, views in bilm_views(model).items():
             file[name] = torch.cat(views).float().cpu().numpy()
     Path(options).write_text(text + "\n", "utf-8")
+
+
+def count_parameters(model: ElmoModel) -> int:
+    """How many values the original format has for this biLM: no mixer, and no character row for padding."""
+    return count_values(bilm_views(model))
 
 
 def bilm_views(model: ElmoModel) -> Views:
@@ -223,7 +240,8 @@ def _check_expressible(config: ElmoConfig):
             raise ConversionError(f"The original format has no place for `{field}={getattr(config, field)!r}`.")
 
 
-def _h5py():
+def require_h5py():
+    """The package h5py, or the remedy where it is missing."""
     try:
         import h5py
     except ImportError as error:
@@ -231,4 +249,14 @@ def _h5py():
     return h5py
 
 
-__all__ = ["bilm_options", "bilm_views", "convert_bilm_hdf5", "export_bilm_hdf5", "read_bilm_hdf5", "write_bilm_hdf5"]
+__all__ = [
+    "bilm_options",
+    "bilm_views",
+    "convert_bilm_hdf5",
+    "count_parameters",
+    "export_bilm_hdf5",
+    "load_bilm_hdf5",
+    "read_bilm_hdf5",
+    "require_h5py",
+    "write_bilm_hdf5",
+]

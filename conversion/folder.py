@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from elmo_hf.modeling_elmo import ElmoModel
 from elmo_hf.tokenization_elmo import ElmoTokenizer
+
+from .provenance import write_provenance
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -15,8 +18,14 @@ class ConversionError(ValueError):
     """A checkpoint that cannot be converted; the message says what was expected and what was found."""
 
 
-def save_folder(model: ElmoModel, tokenizer: ElmoTokenizer, folder: Path, dtype: str = "float32"):
-    """Writes config, safetensors, tokenizer and code files; `dtype` is the stored precision."""
+def save_folder(
+    model: ElmoModel,
+    tokenizer: ElmoTokenizer,
+    folder: Path,
+    dtype: str = "float32",
+    origin: dict[str, Any] | None = None,
+):
+    """Writes config, safetensors, tokenizer and code files in the stored precision, and the origin if there is one."""
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     model.to(DTYPES[dtype])
@@ -25,6 +34,8 @@ def save_folder(model: ElmoModel, tokenizer: ElmoTokenizer, folder: Path, dtype:
             raise ConversionError(f"{name} holds values too large for {dtype}: choose float32 or bfloat16.")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    if origin is not None:
+        write_provenance(folder, origin, dtype)
 
 
 def load_tokenizer(vocab: str | os.PathLike | None, slots: int, words: int | None = None) -> ElmoTokenizer:

@@ -81,6 +81,48 @@ def convert_allennlp(
     _report(conversion.convert_allennlp(path, out, options=options, vocab=vocab, dtype=dtype), sentences)
 
 
+@convert.command("original")
+def convert_original(
+    name: Annotated[
+        str, typer.Argument(help="Such as elmo-small, or 2x1024_128_2048cnn_1xhighway.", show_default=False)
+    ],
+    out: Out,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="The original weights (.hdf5), with --options. Default: downloaded.", show_default=False),
+    ] = None,
+    options: Annotated[Path | None, typer.Option(help="The original options.json.", show_default=False)] = None,
+    from_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASE",
+            help="Download from below this address instead of the one in the card; the files have the same names.",
+            show_default=False,
+        ),
+    ] = None,
+    vocab: Vocab = None,
+    with_vocab: Annotated[bool, typer.Option("--with-vocab", help="Download the vocabulary too.")] = False,
+    dtype: Dtype = "float32",
+    check: Check = None,
+):
+    """
+    A published original model to a repository ready for the Hub, checked, with its card.
+
+    Files that are not given are downloaded, and kept in the Hub's cache. What was published as checksum, number of
+    parameters and vectors is compared; what could not be is said.
+
+    Example: elmo-hf convert original elmo-small --out elmo-small
+    """
+    sentences = _sentences(check)
+    folder = conversion.convert_original(
+        name, out, weights, options, vocab=vocab, dtype=dtype, from_url=from_url, with_vocab=with_vocab
+    )
+    _report(folder, sentences)
+    for title in ("checked", "not_checked"):
+        for line in conversion.read_provenance(folder)[title]:
+            typer.echo(f"{title.replace('_', ' ')}: {line}")
+
+
 @convert.command("to-bilm-hdf5")
 def convert_to_bilm_hdf5(
     out: Out,

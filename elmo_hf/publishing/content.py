@@ -124,7 +124,11 @@ class CardContent(NamedTuple):
             sizes = f": {done['step']:,} steps, {done['words']:,} words, {done['hours']:.2f} hours" if done else ""
             return f"Pretrained with `elmo-hf pretrain`{sizes}."
         if records.conversion is not None:
-            return "Converted with `elmo-hf convert`; the numbers are those of the original implementation."
+            found = records.conversion
+            return (
+                f"Converted from the format {found['format']} with `elmo-hf convert`, {found['parameters']:,} parameters, "
+                f"stored as {found['dtype']}. The numbers are those of the original implementation."
+            )
         return "The model's folder does not tell."
 
     def _data(self) -> dict[str, Any]:
@@ -135,7 +139,8 @@ class CardContent(NamedTuple):
         if (run := records.pretraining) is not None:
             parts = {"text": run["text"]["text"], "held-out": run["text"]["heldout"]}
             return {what: ", ".join(f"`{shown_name(source)}`" for source in found) for what, found in parts.items()}
-        return {what: f"`{value}`" for what, value in (records.conversion or {}).items() if value is not None}
+        files = (records.conversion or {}).get("files", {})
+        return {use: f"`{file['name']}`, SHA-256 `{file['sha256']}`" for use, file in files.items()}
 
     def _settings(self) -> dict[str, Any]:
         config, records = self.config, self.records

@@ -7,7 +7,10 @@ from transformers.utils import logging
 
 from elmo_hf import ElmoTokenizer, cli
 from elmo_hf.conversion import write_bilm_hdf5
+from tests.conversion.file_server import file_server
 from tests.models import tiny_model
+
+__all__ = ["file_server", "folder", "original", "refused", "run", "same_logging_afterwards"]
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from transformers import AutoModel
 
 from elmo_hf import ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import layer_norms
+from tests.conversion.tiny_original import TinyOriginal
 from tests.models import edit_config
 
 
@@ -17,7 +18,8 @@ def test_convert_bilm_hdf5_writes_a_folder_and_says_so(run, original, tmp_path):
         "convert", "bilm-hdf5", *original, "--vocab", tmp_path / "vocab.txt", "--out", tmp_path / "out"
     )
     assert (code, error) == (0, "")
-    assert output == f"{tmp_path / 'out'}: config.json, model.safetensors, tokenizer.json, tokenizer_config.json\n"
+    names = "config.json, conversion.json, model.safetensors, tokenizer.json, tokenizer_config.json"
+    assert output == f"{tmp_path / 'out'}: {names}\n"
     assert AutoModel.from_pretrained(tmp_path / "out").config.vocab_size == 4
 
 
@@ -60,6 +62,66 @@ def test_the_norms_are_those_of_the_model(folder):
     assert list(layer_norms(folder, ["The bank"])) == list(zip(["The", "bank"], expected, strict=True))
 
 
+# ---- Published originals
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A published model that the command knows, and its files."""
+    tiny = TinyOriginal(tmp_path)
+    monkeypatch.setattr("elmo_hf.conversion.originals.ORIGINALS", tiny.registry)
+    return tiny
+
+
+def test_convert_original_says_what_was_checked_and_what_was_not(run, tiny, tmp_path):
+    files = ["--weights", tiny.weights, "--options", tiny.options]
+    code, output, error = run("convert", "original", "elmo-tiny", *files, "--out", tmp_path / "out")
+    assert (code, error) == (0, "")
+    names = "README.md, config.json, conversion.json, model.safetensors, tokenizer.json, tokenizer_config.json"
+    assert output.splitlines() == [
+        f"{tmp_path / 'out'}: {names}",
+        "checked: options as in the card",
+        "checked: names and sizes of all arrays",
+        f"checked: {tiny.facts['parameters']:,} parameters",
+        "checked: layer 0 of 3 words against its makers",
+        "not checked: checksum of the weights: none is known",
+    ]
+
+
+def test_convert_original_downloads_from_another_address_once(run, tiny, tmp_path, file_server):
+    url = tiny.serve(file_server)
+    arguments = ["2x7_4_12cnn_1xhighway", "--from-url", url, "--with-vocab", "--dtype", "float16"]
+    for name in ("first", "second"):
+        code, output, error = run("convert", "original", *arguments, "--check", "the cat", "--out", tmp_path / name)
+        assert (code, error) == (0, "")
+        assert "layer 2" in output
+    assert len(file_server.seen) == 3
+    model = AutoModel.from_pretrained(tmp_path / "second")
+    assert (model.dtype, model.config.vocab_size) == (torch.float16, 4)
+
+
+def test_mistakes_with_published_originals_are_one_line(refused, tiny, tmp_path, file_server):
+    def refusal(*arguments):
+        line = refused("convert", "original", *arguments, "--out", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        return line
+
+    assert "'elmo-huge': choose from elmo-tiny." in refusal("elmo-huge")
+    assert "give both files" in refusal("elmo-tiny", "--weights", tiny.weights)
+    assert "no such file (404)" in refusal("elmo-tiny", "--from-url", file_server.url)
+    assert "should begin with https" in refusal("elmo-tiny", "--from-url", tmp_path)
+    tiny.facts["layer_0"]["values"][1][2] += 1
+    tiny.describe()
+    files = ["--weights", tiny.weights, "--options", tiny.options]
+    assert "the first component of 'cat' in layer 0" in refusal("elmo-tiny", *files)
+
+
+def test_without_a_network_the_address_is_named(refused, tmp_path):
+    line = refused("convert", "original", "elmo-small", "--out", tmp_path / "out")  # tests run offline
+    assert "elmo_2x1024_128_2048cnn_1xhighway_options.json" in line
+    assert "HF_HUB_OFFLINE" in line
+
+
 # ---- Mistakes
 
 
@@ -74,6 +136,8 @@ def test_the_norms_are_those_of_the_model(folder):
         (["convert", "bilm-hdf5", "options.json", "weights.hdf5"], ["--out"]),
         (["convert", "allennlp", "best.th"], ["--out"]),
         (["convert", "to-bilm-hdf5", "model"], ["--out"]),
+        (["convert", "original", "elmo-small"], ["--out"]),
+        (["convert", "original", "--out", "x"], ["name"]),
         (["convert", "to-bilm-hdf5", "model", "more", "--out", "x"], ["more"]),
         (["convert", "allennlp", "best.th", "--out", "x", "--dtype", "int8"], ["--dtype", "int8", "float16"]),
         (["convert", "allennlp", "best.th", "--out"], ["--out"]),

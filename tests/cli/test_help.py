@@ -21,9 +21,10 @@ COMMANDS = {
     ("finetune", "tagging"): ["--train", "--field", "--tag-column", *HEAD_OPTIONS],
     ("finetune", "classification"): ["--train", "--label-name", *HEAD_OPTIONS],
     ("predict",): ["[FILE]", "--out", "--format", "--pretokenized", "Example: elmo-hf"],
-    ("convert",): ["bilm-hdf5", "allennlp", "to-bilm-hdf5"],
+    ("convert",): ["bilm-hdf5", "allennlp", "original", "to-bilm-hdf5"],
     ("convert", "bilm-hdf5"): ["options.json", "weights (.hdf5)", *SHARED_OPTIONS, "--check"],
     ("convert", "allennlp"): ["best.th", "model.tar.gz", "--options", *SHARED_OPTIONS, "--check"],
+    ("convert", "original"): ["elmo-small", "--weights", "--options", "--from-url", *SHARED_OPTIONS, "--check"],
     ("convert", "to-bilm-hdf5"): ["A model folder", "--out", "Example: elmo-hf"],
 }
 

@@ -139,10 +139,14 @@ def test_the_mix_of_an_encoder_is_shown_if_it_has_learned_one(tmp_path):
 
 def test_a_converted_model_says_what_it_was(tmp_path):
     folder = saved(tmp_path / "model")
-    records_of(folder, conversion_json={"format": "bilm-hdf5", "weights": "weights.hdf5", "parameters": 93_600_864})
+    files = {"weights": {"name": "weights.hdf5", "sha256": "1f0"}}
+    found = {"format": "bilm-hdf5", "files": files, "parameters": 93_600_864, "dtype": "float16"}
+    records_of(folder, conversion_json=found)
     card = write_card(folder).read_text()
-    assert "Converted with `elmo-hf convert`" in card
-    assert "| weights | `weights.hdf5` |" in card
+    assert (
+        "Converted from the format bilm-hdf5 with `elmo-hf convert`, 93,600,864 parameters, stored as float16" in card
+    )
+    assert "| weights | `weights.hdf5`, SHA-256 `1f0` |" in card
 
 
 def test_what_was_said_of_a_model_is_kept_when_its_card_is_made_anew(tmp_path):
