@@ -19,7 +19,6 @@ import torch
 
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import ElmoModel
-from elmo_hf.publishing import write_card
 from elmo_hf.staging import staged_folder
 
 from .arrays import Views, fill_views
@@ -90,8 +89,7 @@ def convert_allennlp(
             weights, gamma = torch.tensor(mixes[0]["weights"]), torch.tensor([mixes[0]["gamma"]])
             model.load_state_dict({"mixer.weights": weights, "mixer.gamma": gamma}, strict=False)
         origin = provenance("allennlp", count_parameters(model), weights=path, options=options, vocab=vocab)
-        save_folder(model, tokenizer, stage, dtype, origin)
-        write_card(stage, name=Path(out).resolve().name)
+        save_folder(model, tokenizer, stage, dtype, origin, Path(out).resolve().name)
         if len(mixes) > 1:
             (stage / SCALAR_MIXES_FILE).write_text(json.dumps(mixes, indent=2) + "\n", "utf-8")
     return Path(out)

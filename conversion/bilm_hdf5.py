@@ -15,7 +15,6 @@ from transformers import PreTrainedConfig
 
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
-from elmo_hf.publishing import write_card
 from elmo_hf.staging import staged_folder
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 
@@ -50,8 +49,7 @@ def convert_bilm_hdf5(
     with staged_folder(out) as stage:
         model, tokenizer = load_bilm_hdf5(options, weights, vocab)
         origin = provenance("bilm-hdf5", count_parameters(model), weights=weights, options=options, vocab=vocab)
-        save_folder(model, tokenizer, stage, dtype, origin)
-        write_card(stage, name=Path(out).resolve().name)
+        save_folder(model, tokenizer, stage, dtype, origin, Path(out).resolve().name)
     return Path(out)
 
 

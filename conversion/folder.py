@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from elmo_hf.modeling_elmo import ElmoModel
+from elmo_hf.publishing import write_card
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 
 from .provenance import write_provenance
@@ -24,8 +25,16 @@ def save_folder(
     folder: Path,
     dtype: str = "float32",
     origin: dict[str, Any] | None = None,
+    name: str | None = None,
 ):
-    """Writes config, safetensors, tokenizer and code files in the stored precision, and the origin if there is one."""
+    """
+    Writes config, safetensors, tokenizer and code files.
+
+    Args:
+        dtype: The stored precision.
+        origin: What the model was converted from; written down too.
+        name: The model's, on a card that is made of all this; `None`: no card.
+    """
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     model.to(DTYPES[dtype])
@@ -36,6 +45,8 @@ def save_folder(
     tokenizer.save_pretrained(folder)
     if origin is not None:
         write_provenance(folder, origin, dtype)
+    if name is not None:
+        write_card(folder, name=name)
 
 
 def load_tokenizer(vocab: str | os.PathLike | None, slots: int, words: int | None = None) -> ElmoTokenizer:

@@ -18,7 +18,7 @@ def test_convert_bilm_hdf5_writes_a_folder_and_says_so(run, original, tmp_path):
         "convert", "bilm-hdf5", *original, "--vocab", tmp_path / "vocab.txt", "--out", tmp_path / "out"
     )
     assert (code, error) == (0, "")
-    names = "config.json, conversion.json, model.safetensors, tokenizer.json, tokenizer_config.json"
+    names = "README.md, config.json, conversion.json, model.safetensors, tokenizer.json, tokenizer_config.json"
     assert output == f"{tmp_path / 'out'}: {names}\n"
     assert AutoModel.from_pretrained(tmp_path / "out").config.vocab_size == 4
 
