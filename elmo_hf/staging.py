@@ -19,8 +19,7 @@ def staged_folder(out: str | os.PathLike) -> Generator[Path]:
         out: The folder to make. It must not exist yet, or be empty.
     """
     out = Path(out).resolve()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FolderError(f"{out} exists and is not an empty folder: name another one, or remove it.")
+    refuse_used(out)
     # In the nearest folder that is there: a rename stays on one disk, and a failure leaves no new parents behind.
     nearest = next(parent for parent in out.parents if parent.exists())
     stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=nearest))
@@ -39,6 +38,12 @@ def staged_folder(out: str | os.PathLike) -> Generator[Path]:
         raise
 
 
+def refuse_used(folder: Path):
+    """Refuses a folder that is neither new nor empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FolderError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
+
+
 def _open_to_others(folder: Path):
     """The permissions of an ordinary folder with ordinary files: temporary ones, and safetensors', are private."""
     mask = os.umask(0)
@@ -47,4 +52,4 @@ def _open_to_others(folder: Path):
         path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
-__all__ = ["staged_folder"]
+__all__ = ["refuse_used", "staged_folder"]

@@ -17,6 +17,7 @@ from ..processes import this_process
 from ..publishing import Records, write_card
 from ..publishing.records import FINETUNING as RUN
 from ..publishing.records import RESULTS
+from ..staging import refuse_used
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import read_labelled
 from .settings import FinetuningSettings
@@ -102,7 +103,7 @@ class FinetuningRun:
         """
         folder, process = Path(folder).resolve(), this_process()
         if process.is_main_process:
-            _refuse_used(folder)
+            _refuse_run(folder)
         process.wait_for_everyone()
         trainer, splits = self._prepare(folder)  # finds what is wrong before there is a folder
         if process.is_main_process:
@@ -184,11 +185,10 @@ def reading_options(model: str) -> dict[str, Any]:
     return FinetuningRun.load(folder).data.options if (folder / RUN).exists() else {}
 
 
-def _refuse_used(folder: Path):
+def _refuse_run(folder: Path):
     if (folder / RUN).exists():
         raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
+    refuse_used(folder)
 
 
 def _write_atomically(path: Path, values: dict[str, Any]):

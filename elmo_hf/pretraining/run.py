@@ -18,6 +18,7 @@ from ..modeling_elmo import ElmoForPreTraining
 from ..processes import this_process
 from ..publishing import Records, write_card
 from ..publishing.records import PRETRAINING as RUN
+from ..staging import refuse_used
 from ..tokenization_elmo import ElmoTokenizer
 from .evaluation import Perplexity
 from .precision import choose_precision
@@ -98,7 +99,7 @@ class Run:
         """
         folder, process = Path(folder).resolve(), this_process()
         if process.is_main_process:
-            _refuse_used(folder)
+            _refuse_run(folder)
             _check_tracker(tracker)
             _check_text(text, tokenizer, settings.batch_size * process.num_processes)
             steps = settings.steps
@@ -179,11 +180,10 @@ class Run:
         self.trainer.accelerator.wait_for_everyone()
 
 
-def _refuse_used(folder: Path):
+def _refuse_run(folder: Path):
     if (folder / RUN).exists():
         raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
+    refuse_used(folder)
 
 
 def _check_tracker(tracker: str | None):

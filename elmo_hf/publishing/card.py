@@ -46,6 +46,8 @@ def write_card(
         The card's path.
     """
     folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} holds no model: config.json is missing.")
     records = Records.of(folder) if records is None else records
     config = ElmoConfig.from_pretrained(folder)
     mixes = _learned_mixes(stored_mixes(folder, config))

@@ -126,8 +126,8 @@ class CardContent(NamedTuple):
         if records.conversion is not None:
             found = records.conversion
             return (
-                f"Converted from the format {found['format']} with `elmo-hf convert`, {found['parameters']:,} parameters, "
-                f"stored as {found['dtype']}. The numbers are those of the original implementation."
+                f"Converted from the format {found['format']} with `elmo-hf convert`, {found['parameters']:,} "
+                f"parameters, stored as {found['dtype']}. The numbers are those of the original implementation."
             )
         return "The model's folder does not tell."
 

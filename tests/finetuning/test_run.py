@@ -14,7 +14,7 @@ from huggingface_hub import ModelCard
 from transformers import AutoModelForTokenClassification, pipeline
 
 from elmo_hf import default_model
-from elmo_hf.errors import RunError, TextError
+from elmo_hf.errors import FolderError, RunError, TextError
 from elmo_hf.finetuning import FinetuningRun, load_head, predict_tags
 from tests.conftest import ROOT
 from tests.finetuning.toy import FIELDS, SETTINGS, classification_run, sentences, tagging_run
@@ -162,7 +162,7 @@ def test_a_folder_that_holds_a_run_or_anything_else_is_refused(tagger, tmp_path)
         run.begin(folder)
     with pytest.raises(RunError, match="is finished"):
         FinetuningRun.resume(folder)
-    with pytest.raises(RunError, match="not an empty folder"):
+    with pytest.raises(FolderError, match="not an empty folder"):
         run.begin(tmp_path)
     with pytest.raises(RunError, match="holds no run"):
         FinetuningRun.resume(tmp_path)

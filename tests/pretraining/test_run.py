@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
-from elmo_hf.errors import CheckpointError, RunError, TextError
+from elmo_hf.errors import CheckpointError, FolderError, RunError, TextError
 from elmo_hf.pretraining import Corpus, Run, RunText, SentenceEncoder, checkpoints, perplexity
 from elmo_hf.publishing import read_history
 from tests.pretraining.forked import ENVIRONMENT, run_plan
@@ -121,7 +121,9 @@ def test_a_folder_in_use_is_refused_and_untouched(begin, tmp_path, kind):
     else:
         folder.write_text("precious")
     before = paths_in(tmp_path)
-    with pytest.raises(RunError, match="already holds a run: go on with --resume" if kind == "run" else "not an empty"):
+    with pytest.raises(
+        (FolderError, RunError), match="already holds a run: go on with --resume" if kind == "run" else "not an empty"
+    ):
         begin(folder, steps=1)
     assert paths_in(tmp_path) == before
 
