@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from .loading_elmo import is_dtype_name, is_weights_name, read_json_object
+from .loading_elmo import is_dtype, is_weights_name, read_json_object
 
 # (width, number of filters) of the released English models.
 ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
@@ -190,6 +190,17 @@ class ElmoConfig(PreTrainedConfig):
     def _dict_from_json_file(cls, json_file: str | os.PathLike) -> dict[str, Any]:
         return read_json_object(json_file)
 
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs):
+        """As any config's; fields of the wrong kind are a `ValueError`, also those of the base class."""
+        try:
+            return super().from_dict(config_dict, **kwargs)
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"The config is malformed ({type(error).__name__}: {error!s:.200}): check its config.json, or download "
+                "or save it again."
+            ) from error
+
     @property
     def uses_characters(self) -> bool:
         """Whether token vectors are made from `char_ids`."""
@@ -259,7 +270,7 @@ class ElmoConfig(PreTrainedConfig):
         if labels is not None and (type(labels) is not int or labels > MOST_LABELS):
             raise ValueError(f"`num_labels` must be a number up to {MOST_LABELS}, found {labels!r:.60}.")
         for dtype in (self.dtype, fields.get("torch_dtype")):
-            if isinstance(dtype, str) and not is_dtype_name(dtype):
+            if dtype is not None and not is_dtype(dtype):
                 raise ValueError(f"`dtype` must be the name of a torch type such as 'float32', found {dtype!r:.60}.")
         # transformers reads the weights from the file that this names.
         if (weights := fields.get("transformers_weights")) is not None and not is_weights_name(weights):
@@ -267,6 +278,12 @@ class ElmoConfig(PreTrainedConfig):
                 "`transformers_weights` must be the name of a .safetensors file in the model's folder, "
                 f"found {weights!r:.200}."
             )
+        kinds = {"attn_implementation": str, "experts_implementation": str, "model_type": str}
+        kinds |= {"fusion_config": dict, "quantization_config": dict}
+        for name, kind in kinds.items():
+            value = fields.get(name)
+            if isinstance(value, (bool, int, float, str, list, dict)) and not isinstance(value, kind):
+                raise ValueError(f"`{name}` must be of type {kind.__name__}, found {value!r:.60}.")
         if "/" in str(fields.get("attn_implementation")):
             raise ValueError("`attn_implementation` names code on the Hub, but ELMo has no attention: remove it.")
 

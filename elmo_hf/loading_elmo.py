@@ -53,9 +53,9 @@ def is_weights_name(name: Any) -> bool:
     return is_inner_path(name) and name.endswith(".safetensors")
 
 
-def is_dtype_name(name: Any) -> bool:
-    """Whether a name is of a torch type, such as `float32`."""
-    return isinstance(name, str) and isinstance(getattr(torch, name, None), torch.dtype)
+def is_dtype(value: Any) -> bool:
+    """Whether a value is a torch type, or the name of one, such as `float32`."""
+    return isinstance(getattr(torch, value, None) if isinstance(value, str) else value, torch.dtype)
 
 
 # ---- before anything is loaded
@@ -96,7 +96,7 @@ def check_index(path: str | os.PathLike):
                 f"{path} places {tensor} in {file!r}: weights must be .safetensors files of the same folder. "
                 f"{NO_PICKLE}."
             )
-    if "dtype" in metadata and not is_dtype_name(metadata["dtype"]):
+    if "dtype" in metadata and not is_dtype(metadata["dtype"]):
         raise OSError(f"{path} names a type that there is not: {metadata['dtype']!r}.")
 
 
@@ -224,7 +224,7 @@ __all__ = [
     "check_shapes",
     "check_size",
     "check_weight_files",
-    "is_dtype_name",
+    "is_dtype",
     "is_inner_path",
     "is_weights_name",
     "read_json_object",

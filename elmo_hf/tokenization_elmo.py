@@ -100,6 +100,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
                 f"`max_characters_per_token` must be between 3 and {MAX_CHARACTERS_PER_TOKEN}, "
                 f"found {max_characters_per_token!r}."
             )
+        if not all((bos_token, eos_token, unk_token, pad_token)):
+            raise ValueError("`bos_token`, `eos_token`, `unk_token` and `pad_token` must not be empty.")
         self.splitting = splitting
         self.segmenter = CUSTOM_SEGMENTER if callable(segmenter) else segmenter
         self.max_characters_per_token = max_characters_per_token
@@ -127,6 +129,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             split_special_tokens=split_special_tokens,
             **kwargs,
         )
+        if not isinstance(self.model_max_length, (int, float)):
+            raise ValueError(f"`model_max_length` must be a number, found {self.model_max_length!r:.60}.")
 
     # ---- loading and saving
 
@@ -270,7 +274,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         inputs = [prepare(item) for item in texts]
         if pairs is not None:
             inputs = list(zip(inputs, map(prepare, pairs), strict=True))
-        with rust_errors(), segmenter_errors(), _truncation_errors():
+        with rust_errors(), segmenter_errors(), _encoding_errors():
             return backend.encode_batch(
                 inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens
             )
@@ -513,12 +517,15 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
 
 @contextmanager
-def _truncation_errors() -> Generator[None]:
-    """Rust's plain exceptions about sequences that are too short for a truncation strategy, as `ValueError`s."""
+def _encoding_errors() -> Generator[None]:
+    """
+    Rust's plain exceptions as `ValueError`s: about sequences that are too short for a truncation strategy, and about
+    vocabularies without the unknown word.
+    """
     try:
         yield
     except Exception as error:
-        if type(error) is Exception and "runcation" in str(error):
+        if type(error) is Exception and ("runcation" in str(error) or "WordPiece error" in str(error)):
             raise ValueError(str(error)) from error
         raise
 
