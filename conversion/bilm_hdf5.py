@@ -81,7 +81,7 @@ def _load(model: str | os.PathLike) -> tuple[ElmoModel, ElmoTokenizer]:
         kind = PreTrainedConfig.get_config_dict(model)[0].get("model_type")
         if kind != ElmoConfig.model_type:
             raise ConversionError(f"{model} should hold a model of type elmo, found {kind}.")
-        loaded, report = ElmoModel.from_pretrained(  # ty: ignore[not-iterable]
+        loaded, report = ElmoModel.from_pretrained(
             model, dtype=torch.float32, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True
         )
         tokenizer = ElmoTokenizer.from_pretrained(model)

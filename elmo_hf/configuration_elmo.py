@@ -278,7 +278,7 @@ class ElmoConfig(PreTrainedConfig):
                 "`transformers_weights` must be the name of a .safetensors file in the model's folder, "
                 f"found {weights!r:.200}."
             )
-        kinds = {"attn_implementation": str, "experts_implementation": str, "model_type": str}
+        kinds: dict[str, type] = {"attn_implementation": str, "experts_implementation": str, "model_type": str}
         kinds |= {"fusion_config": dict, "quantization_config": dict}
         for name, kind in kinds.items():
             value = fields.get(name)

@@ -31,6 +31,9 @@ def check_tokenizer_files(files: Mapping[str, str | None], name: str):
     if (path := files.get("tokenizer_config_file")) is None:
         return
     for setting, value in read_json_object(path).items():
+        # The base class would take a text under a name in `_token` for a special token.
+        if setting == "max_characters_per_token" and isinstance(value, str):
+            raise ValueError(f"{path} is refused: `{setting}` must be a number, found {value!r:.60}.")
         if setting in FOREIGN_SOURCES and value:
             raise ValueError(f"{path} is refused: `{setting}` has no place in a tokenizer's settings, remove it.")
         if setting.endswith(("_file", "_files")) and not all(
@@ -41,11 +44,11 @@ def check_tokenizer_files(files: Mapping[str, str | None], name: str):
             )
 
 
-def load_backend(path: str) -> Tokenizer:
+def load_backend(path: str | os.PathLike) -> Tokenizer:
     """The Rust tokenizer of a `tokenizer.json`."""
     try:
         with rust_errors():
-            return Tokenizer.from_file(path)
+            return Tokenizer.from_file(os.fspath(path))
     except Exception as error:  # the Rust library raises plain exceptions
         raise ValueError(f"{path} is no tokenizer file: {error}; download or save it again.") from error
 
