@@ -3,7 +3,6 @@
 
 import itertools
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -12,8 +11,22 @@ from typing import Any, ClassVar, Literal
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
+from .loading_elmo import is_dtype, is_weights_name, read_json_object
+
 # (width, number of filters) of the released English models.
 ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+
+# Far more than any model has. Beyond it, building a model would take forever before its weights are looked at, or its
+# sizes would not fit into 64 bits.
+MOST = {
+    **dict.fromkeys(["vocab_size", "num_word_vectors"], 10**9),
+    **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size"], 10**6),
+    **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
+    **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
+    **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),
+}
+MOST_ENTRIES = 1000  # of a list
+MOST_LABELS, MOST_CRF_LABELS = 10**5, 5000
 
 
 def _check_filter_pairs(filters: list[list[int]]):
@@ -160,6 +173,7 @@ class ElmoConfig(PreTrainedConfig):
     pair_attention: bool = False
 
     def __post_init__(self, **kwargs):
+        self._check_extra_fields(kwargs)
         if self.pad_token_id is None:
             self.pad_token_id = self.vocab_size
         if self.uses_words and self.word_embedding_size is None:
@@ -171,6 +185,21 @@ class ElmoConfig(PreTrainedConfig):
         if self.softmax_type == "adaptive" and self.softmax_cutoffs is None:
             self.softmax_cutoffs = self.default_softmax_cutoffs
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def _dict_from_json_file(cls, json_file: str | os.PathLike) -> dict[str, Any]:
+        return read_json_object(json_file)
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs):
+        """As any config's; fields of the wrong kind are a `ValueError`, also those of the base class."""
+        try:
+            return super().from_dict(config_dict, **kwargs)
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"The config is malformed ({type(error).__name__}: {error!s:.200}): check its config.json, or download "
+                "or save it again."
+            ) from error
 
     @property
     def uses_characters(self) -> bool:
@@ -231,7 +260,44 @@ class ElmoConfig(PreTrainedConfig):
         self._check_head()
         check_mixer_weights("mixer_weights", self.mixer_weights, self.num_hidden_layers + 1)
 
+    def _check_extra_fields(self, fields: Mapping[str, Any]):
+        """Refuses what the base class would take without a look."""
+        for name in fields:
+            own = getattr(type(self), name, None)
+            if name.startswith("__") or callable(own) or (isinstance(own, property) and own.fset is None):
+                raise ValueError(f"`{name}` is no field that can be set: remove it from the config.")
+        labels = fields.get("num_labels")
+        if labels is not None and (type(labels) is not int or labels > MOST_LABELS):
+            raise ValueError(f"`num_labels` must be a number up to {MOST_LABELS}, found {labels!r:.60}.")
+        for dtype in (self.dtype, fields.get("torch_dtype")):
+            if dtype is not None and not is_dtype(dtype):
+                raise ValueError(f"`dtype` must be the name of a torch type such as 'float32', found {dtype!r:.60}.")
+        # transformers reads the weights from the file that this names.
+        if (weights := fields.get("transformers_weights")) is not None and not is_weights_name(weights):
+            raise ValueError(
+                "`transformers_weights` must be the name of a .safetensors file in the model's folder, "
+                f"found {weights!r:.200}."
+            )
+        kinds: dict[str, type] = {"attn_implementation": str, "experts_implementation": str, "model_type": str}
+        kinds |= {"fusion_config": dict, "quantization_config": dict}
+        for name, kind in kinds.items():
+            value = fields.get(name)
+            if isinstance(value, (bool, int, float, str, list, dict)) and not isinstance(value, kind):
+                raise ValueError(f"`{name}` must be of type {kind.__name__}, found {value!r:.60}.")
+        if "/" in str(fields.get("attn_implementation")):
+            raise ValueError("`attn_implementation` names code on the Hub, but ELMo has no attention: remove it.")
+
     def _check_sizes(self):
+        for name, most in MOST.items():
+            value = getattr(self, name)
+            if value is not None and value > most:
+                raise ValueError(f"`{name}` must be {most} or less, found {value}.")
+        for name in ("char_filters", "softmax_cutoffs", "mixer_weights"):
+            if len(getattr(self, name) or ()) > MOST_ENTRIES:
+                raise ValueError(f"`{name}` must have {MOST_ENTRIES} entries or less.")
+        most = MOST_CRF_LABELS if self.tag_decoder == "crf" else MOST_LABELS
+        if (self.num_labels or 0) > most:
+            raise ValueError(f"There must be {most} labels or less, found {self.num_labels}.")
         positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]
         positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
         positive += ["cell_clip", "projection_clip", "word_vector_size", "num_word_vectors", "task_layer_size"]
@@ -241,7 +307,7 @@ class ElmoConfig(PreTrainedConfig):
                 raise ValueError(f"`{name}` must be greater than 0, found {value}.")
         for name in ("cell_clip", "projection_clip", "forget_bias"):
             value = getattr(self, name)
-            if value is not None and not math.isfinite(value):
+            if value is not None and not -1e30 < value < 1e30:  # `math.isfinite` takes no huge integers
                 raise ValueError(f"`{name}` must be a finite number, found {value}.")
         if self.num_highway_layers < 0:
             raise ValueError(f"`num_highway_layers` must be 0 or more, found {self.num_highway_layers}.")

@@ -19,6 +19,15 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
+from .loading_elmo import (
+    NO_PICKLE,
+    check_paths,
+    check_shapes,
+    check_size,
+    check_weight_files,
+    tensor_shapes,
+    weight_errors,
+)
 from .mixer_elmo import ElmoMixer
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
 from .softmax_elmo import ElmoSoftmax, build_softmax
@@ -110,6 +119,39 @@ class ElmoPreTrainedModel(PreTrainedModel):
     def __init__(self, config: ElmoConfig, *args, **kwargs):
         config.validate()  # again: fields may have been changed since it was made, by `from_pretrained` among others
         super().__init__(config, *args, **kwargs)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | os.PathLike | None,
+        *args,
+        use_safetensors: bool | None = None,
+        **kwargs,
+    ):
+        """As any model's, but never from a pickle: `use_safetensors=False` is refused."""
+        if use_safetensors is False:
+            raise ValueError(f"`use_safetensors=False` asks for a pickle. {NO_PICKLE}.")
+        check_weight_files(pretrained_model_name_or_path, **kwargs)
+        with weight_errors(pretrained_model_name_or_path, **kwargs):
+            return super().from_pretrained(pretrained_model_name_or_path, *args, use_safetensors=True, **kwargs)
+
+    @staticmethod
+    def _load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys=None):
+        """Checks the files while the model has no memory yet. (`expected_keys` are those of an adapter.)"""
+        if state_dict is None and checkpoint_files is not None:
+            folder = load_config.pretrained_model_name_or_path
+            check_paths(checkpoint_files, folder if folder is not None and os.path.isdir(folder) else None)
+            if expected_keys is None:
+                any_shape = load_config.ignore_mismatched_sizes or load_config.hf_quantizer is not None
+                check_shapes(model, tensor_shapes(checkpoint_files), model.base_model_prefix, any_shape)
+        return PreTrainedModel._load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys)
+
+    def _load_and_finalize_distributed_pretrained_model(self, distributed_checkpoint_dir, device_map, device_mesh):
+        """What several processes have saved, each its part. It is loaded into memory that is there before."""
+        check_size(self, tensor_shapes(map(str, Path(distributed_checkpoint_dir).glob("*.safetensors"))))
+        return super()._load_and_finalize_distributed_pretrained_model(
+            distributed_checkpoint_dir, device_map, device_mesh
+        )
 
     def save_pretrained(self, save_directory: str | os.PathLike, is_main_process: bool = True, **kwargs):
         """

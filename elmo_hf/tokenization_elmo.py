@@ -30,10 +30,12 @@ from .characters_elmo import (
 )
 from .encoded_batch_elmo import EncodedBatch
 from .text_inputs_elmo import as_batch, rust_words, without_surrogates
+from .tokenizer_files_elmo import check_tokenizer_files, load_backend, rust_errors, settings_errors
 from .vocabulary_elmo import NO_CHARACTER, frequent_words, index_words, read_vocabulary, write_vocabulary
 from .word_splitting_elmo import resolve_segmenter, segmenter_errors, word_pre_tokenizer
 
 CUSTOM_SEGMENTER = "custom"
+MAX_CHARACTERS_PER_TOKEN = 1000  # every word takes as many numbers
 
 
 class ElmoTokenizer(PreTrainedTokenizerFast):
@@ -93,8 +95,13 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
                 "This tokenizer was saved with a segmenter of its maker's own, which is not in the folder: pass it, as "
                 "from_pretrained(..., segmenter=function), or choose another one, as segmenter='character'."
             )
-        if max_characters_per_token < 3:
-            raise ValueError(f"`max_characters_per_token` must be 3 or more, found {max_characters_per_token}.")
+        if type(max_characters_per_token) is not int or not 3 <= max_characters_per_token <= MAX_CHARACTERS_PER_TOKEN:
+            raise ValueError(
+                f"`max_characters_per_token` must be between 3 and {MAX_CHARACTERS_PER_TOKEN}, "
+                f"found {max_characters_per_token!r}."
+            )
+        if not all((bos_token, eos_token, unk_token, pad_token)):
+            raise ValueError("`bos_token`, `eos_token`, `unk_token` and `pad_token` must not be empty.")
         self.splitting = splitting
         self.segmenter = CUSTOM_SEGMENTER if callable(segmenter) else segmenter
         self.max_characters_per_token = max_characters_per_token
@@ -106,7 +113,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if tokenizer_file is not None:
             if vocab is not None:
                 raise ValueError("Give either `vocab` or `tokenizer_file`, which holds one, not both.")
-            self._tokenizer = _load_backend(tokenizer_file)
+            self._tokenizer = load_backend(tokenizer_file)
         else:
             if vocab is None:
                 vocab = specials if vocab_file is None else read_vocabulary(vocab_file)
@@ -122,6 +129,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             split_special_tokens=split_special_tokens,
             **kwargs,
         )
+        if not isinstance(self.model_max_length, (int, float)):
+            raise ValueError(f"`model_max_length` must be a number, found {self.model_max_length!r:.60}.")
 
     # ---- loading and saving
 
@@ -136,11 +145,17 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return tokenizer
 
     @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args, **kwargs) -> "ElmoTokenizer":
+        """As any tokenizer's. Only files of the folder or repository itself are read, whatever its settings say."""
+        with settings_errors({}, os.fspath(pretrained_model_name_or_path)):
+            return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+
+    @classmethod
     def _from_pretrained(cls, *args, **kwargs):
-        files, name = args[0], args[1]
-        if files.get("tokenizer_file") is None and files.get("vocab_file") is None:
-            raise OSError(f"{name} holds no tokenizer: neither tokenizer.json nor vocab.txt was found.")
-        tokenizer = super()._from_pretrained(*args, **kwargs)
+        files, name = dict(args[0]), args[1]
+        check_tokenizer_files(files, name)
+        with settings_errors(files, name):
+            tokenizer = super()._from_pretrained(*args, **kwargs)
         # The saved splitting is kept as it was saved, whatever this version would do, unless another one is asked for.
         if kwargs.keys() & {"splitting", "segmenter"}:
             tokenizer._tokenizer.pre_tokenizer = word_pre_tokenizer(tokenizer.splitting, tokenizer._rust_segmenter)
@@ -259,7 +274,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         inputs = [prepare(item) for item in texts]
         if pairs is not None:
             inputs = list(zip(inputs, map(prepare, pairs), strict=True))
-        with segmenter_errors(), _truncation_errors():
+        with rust_errors(), segmenter_errors(), _encoding_errors():
             return backend.encode_batch(
                 inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens
             )
@@ -279,6 +294,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         ids[unknown] = [added.get(word, unk) for word in words] if added else unk
         if self._spelled is None:
             self._spelled = SpelledVocabulary(len(self), self._word, slots)
+        if ids.max(initial=0) >= len(self):
+            raise ValueError(f"The tokenizer has {len(self)} words, but ids up to {ids.max()}: its file is damaged.")
         rows = self._spelled[ids]
         kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}  # each spelled once
         which = np.fromiter(map(kinds.__getitem__, words), dtype=np.intp, count=len(words))
@@ -500,21 +517,17 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
 
 @contextmanager
-def _truncation_errors() -> Generator[None]:
-    """Rust's plain exceptions about sequences that are too short for a truncation strategy, as `ValueError`s."""
+def _encoding_errors() -> Generator[None]:
+    """
+    Rust's plain exceptions as `ValueError`s: about sequences that are too short for a truncation strategy, and about
+    vocabularies without the unknown word.
+    """
     try:
         yield
     except Exception as error:
-        if type(error) is Exception and "runcation" in str(error):
+        if type(error) is Exception and ("runcation" in str(error) or "WordPiece error" in str(error)):
             raise ValueError(str(error)) from error
         raise
-
-
-def _load_backend(path: str) -> Tokenizer:
-    try:
-        return Tokenizer.from_file(path)
-    except Exception as error:  # the Rust library raises plain exceptions
-        raise ValueError(f"{path} is no tokenizer file: {error}") from error
 
 
 def _build_backend(vocab, specials: list[str], pre_tokenizer: PreTokenizer) -> Tokenizer:

@@ -267,3 +267,51 @@ def test_overrides_win_over_options():
 def test_bad_options_are_refused_with_what_is_wrong(options, match):
     with pytest.raises((ValueError, StrictDataclassError), match=match):
         ElmoConfig.from_bilm_options(options)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"vocab_size": 10**12},
+        {"cell_size": 10**9, "projection_size": None},
+        {"num_hidden_layers": 10**9},
+        {"num_highway_layers": 10**9},
+        {"num_task_layers": 10**9},
+        {"max_characters_per_token": 10**12},
+        {"char_filters": [[1, 10**12]]},
+        {"char_filters": [[1, 1]] * 1001},
+        {"softmax_type": "adaptive", "softmax_cutoffs": list(range(1, 1003))},
+        {"id2label": dict(enumerate("ab" * 3000)), "tag_decoder": "crf"},
+        {"cell_clip": 10**400},
+    ],
+)
+def test_absurd_sizes_are_refused(fields):
+    with pytest.raises(StrictDataclassError, match=r"or less|finite"):
+        ElmoConfig(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_labels": 10**12}, "`num_labels` must be a number up to 100000"),
+        ({"num_labels": "3"}, "`num_labels` must be a number"),
+        ({"dtype": "load"}, "`dtype` must be the name of a torch type"),
+        ({"torch_dtype": 3}, "`dtype` must be the name of a torch type"),
+        ({"validate": 1}, "`validate` is no field that can be set"),
+        ({"hidden_size": 8}, "`hidden_size` is no field that can be set"),
+        ({"__class__": "x"}, "`__class__` is no field that can be set"),
+        ({"attn_implementation": "somebody/kernel"}, "names code on the Hub, but ELMo has no attention"),
+        ({"quantization_config": 3}, "`quantization_config` must be of type dict"),
+        ({"id2label": 3}, "malformed"),
+    ],
+)
+def test_fields_of_the_base_class_are_not_taken_without_a_look(fields, message):
+    with pytest.raises(ValueError, match=message):
+        ElmoConfig.from_dict(fields)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "3", "{", "[" * 100_000])
+def test_a_config_file_that_is_no_json_object_is_refused_by_its_name(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(OSError, match=r"config\.json (is not a valid JSON file|should hold a JSON object)"):
+        ElmoConfig.from_pretrained(tmp_path)

@@ -84,7 +84,7 @@ def test_an_odd_word_in_a_text_has_its_own_row(word, splitting):
 def test_slots_may_be_other_than_50(tokenizer):
     narrow = ElmoTokenizer(vocab=VOCABULARY, max_characters_per_token=5)
     assert narrow("know abcdef")["char_ids"][1:3] == [original_row("know", 5), original_row("abcdef", 5)]
-    with pytest.raises(ValueError, match="3 or more, found 2"):
+    with pytest.raises(ValueError, match="between 3 and 1000, found 2"):
         ElmoTokenizer(max_characters_per_token=2)
 
 

@@ -1,0 +1,87 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""What the files of a tokenizer must keep to before they are used. Whoever made them may mean harm."""
+
+import json
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from tokenizers import Tokenizer
+
+from .loading_elmo import is_inner_path, read_json_object
+
+# Settings with which the base class would take the tokenizer from somewhere else than its files.
+FOREIGN_SOURCES = ("init_inputs", "tokenizer_object", "gguf_file")
+
+
+def check_tokenizer_files(files: Mapping[str, str | None], name: str):
+    """
+    Refuses a folder or repository without a tokenizer, with files that are no JSON, and with settings that name files:
+    a tokenizer is read from the files of its own folder that have the right names.
+
+    Args:
+        files: The paths that were found, by the names of the base class.
+        name: Of the folder or repository.
+    """
+    if files.get("tokenizer_file") is None and files.get("vocab_file") is None:
+        raise OSError(f"{name} holds no tokenizer: neither tokenizer.json nor vocab.txt was found.")
+    for kind in ("special_tokens_map_file", "added_tokens_file"):
+        if (path := files.get(kind)) is not None:
+            read_json_object(path)
+    if (path := files.get("tokenizer_config_file")) is None:
+        return
+    for setting, value in read_json_object(path).items():
+        # The base class would take a text under a name in `_token` for a special token.
+        if setting == "max_characters_per_token" and isinstance(value, str):
+            raise ValueError(f"{path} is refused: `{setting}` must be a number, found {value!r:.60}.")
+        if setting in FOREIGN_SOURCES and value:
+            raise ValueError(f"{path} is refused: `{setting}` has no place in a tokenizer's settings, remove it.")
+        if setting.endswith(("_file", "_files")) and not all(
+            map(_is_file_name, value if isinstance(value, list) else [value])
+        ):
+            raise ValueError(
+                f"{path} is refused: `{setting}` names {value!r:.200}, which is outside of its folder; remove it."
+            )
+
+
+def load_backend(path: str | os.PathLike) -> Tokenizer:
+    """The Rust tokenizer of a `tokenizer.json`."""
+    try:
+        with rust_errors():
+            return Tokenizer.from_file(os.fspath(path))
+    except Exception as error:  # the Rust library raises plain exceptions
+        raise ValueError(f"{path} is no tokenizer file: {error}; download or save it again.") from error
+
+
+@contextmanager
+def rust_errors() -> Generator[None]:
+    """Turns a panic of the Rust library, which passes by `except Exception`, into a `ValueError`."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise ValueError(f"The tokenizers library cannot use this tokenizer ({error}).") from error
+        raise
+
+
+@contextmanager
+def settings_errors(files: Mapping[str, str | None], name: str) -> Generator[None]:
+    """Turns errors from files of the wrong kind into ones that name them. Arguments as of [`check_tokenizer_files`]."""
+    wrong_kinds = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError)
+    try:
+        with rust_errors():
+            yield
+    except (json.JSONDecodeError, UnicodeDecodeError, *wrong_kinds) as error:
+        if (path := files.get("tokenizer_file")) is not None:
+            read_json_object(path)  # only now, as it may be large: says so if it is no JSON
+        raise ValueError(
+            f"The tokenizer of {name} is malformed ({type(error).__name__}: {error!s:.200}): check its "
+            "tokenizer_config.json and tokenizer.json, or download or save them again."
+        ) from error
+
+
+def _is_file_name(value) -> bool:
+    return value is None or (is_inner_path(value) and os.path.basename(value.replace("\\", "/")) == value)
+
+
+__all__ = ["check_tokenizer_files", "load_backend", "rust_errors", "settings_errors"]
