@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Literal
 
-from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from .loading_elmo import is_dtype, is_weights_name, read_json_object
+
+try:  # comes with transformers, which asks remote code for a package of its own otherwise
+    from huggingface_hub.dataclasses import strict
+except ImportError as error:
+    raise ImportError("ELMo's config needs a newer huggingface_hub: pip install -U transformers") from error
 
 # (width, number of filters) of the released English models.
 ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]

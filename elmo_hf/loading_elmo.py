@@ -12,9 +12,13 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers.utils import cached_file, has_file
+
+try:  # comes with transformers, which asks remote code for a package of its own otherwise
+    from safetensors import SafetensorError, safe_open
+except ImportError as error:
+    raise ImportError("ELMo's weights need safetensors: pip install -U transformers") from error
 
 # What may be made anew where a file lacks it: heads, the softmax layer of pretraining, a vocabulary's vectors.
 MAX_FRESH_BYTES = 16 * 2**30

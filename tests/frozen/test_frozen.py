@@ -1,0 +1,64 @@
+"""Repositories as older versions have published them load, and give the same numbers ever after."""
+
+import json
+import os
+import subprocess
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bare_python import BARE, PRELUDE
+from tests.frozen import numbers
+from tests.frozen.make import FOLDER, freeze
+
+ARCHIVES = sorted(FOLDER.glob("*.zip"))
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda path: path.stem)
+def frozen(request, tmp_path) -> Path:
+    """The folder of the repositories."""
+    with zipfile.ZipFile(request.param) as archive:
+        archive.extractall(tmp_path / "frozen")
+    return tmp_path / "frozen"
+
+
+def assert_same_numbers(found: dict, folder: Path):
+    expected = json.loads((folder / "numbers.json").read_text())
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(np.array(found[name]), np.array(values), atol=1e-5, rtol=0, err_msg=name)
+
+
+def test_there_is_one():
+    assert ARCHIVES
+
+
+@pytest.mark.parametrize("trust_remote_code", [False, True])
+def test_with_this_package(frozen, trust_remote_code, tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    assert_same_numbers(numbers.numbers_of(frozen, trust_remote_code), frozen)
+
+
+def test_without_this_package_by_its_own_code(frozen, tmp_path):
+    script = Path(numbers.__file__).read_text("utf-8")
+    environment = os.environ | {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"}
+    run = subprocess.run(
+        [*BARE, PRELUDE + script, str(frozen), "True"], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert_same_numbers(json.loads(run.stdout), frozen)
+
+
+def test_a_change_of_the_numbers_is_seen(frozen):
+    found = json.loads((frozen / "numbers.json").read_text())
+    found["losses"][0] += 1e-4
+    with pytest.raises(AssertionError, match="losses"):
+        assert_same_numbers(found, frozen)
+
+
+def test_what_is_frozen_is_not_frozen_again(tmp_path):
+    (tmp_path / "there.zip").write_bytes(b"")
+    with pytest.raises(FileExistsError):
+        freeze(tmp_path / "there.zip")
