@@ -49,6 +49,8 @@ MODELS = {
 
 def freeze(path: Path):
     """Writes an archive with all models and `numbers.json`."""
+    if path.exists():
+        raise FileExistsError(f"{path} is there, and must stay as it is: give another name.")
     tokenizer = ElmoTokenizer().train_new_from_iterator(["the cat sat on the mat . 我 在"], vocab_size=20)
     with tempfile.TemporaryDirectory() as temporary:
         stage = Path(temporary)

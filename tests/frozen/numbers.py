@@ -34,7 +34,8 @@ def numbers_of(folder: Path, trust_remote_code: bool) -> dict[str, list]:
     layers = encoder(**batch, output_hidden_states=True).hidden_states
     bilm = load(AutoModelForPreTraining, "bilm")
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-    losses = bilm(char_ids=batch["char_ids"], attention_mask=batch["attention_mask"], labels=labels)
+    inputs = {name: batch[name] for name in ("char_ids", "attention_mask")}
+    losses = bilm(**inputs, labels=labels, backward_labels=labels)
     words = load(AutoTokenizer, "tagger")(SENTENCES, padding=True, return_tensors="pt")
     tagger = load(AutoModelForTokenClassification, "tagger")(**words)
     pairs = load(AutoTokenizer, "classifier")(SENTENCES, OTHERS, padding=True, return_tensors="pt")
