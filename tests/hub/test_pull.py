@@ -1,8 +1,6 @@
 """`pull_model`: a whole folder that loads, or none."""
 
 import json
-import resource
-from contextlib import contextmanager
 
 import pytest
 from transformers import AutoModel
@@ -10,6 +8,7 @@ from transformers import AutoModel
 from elmo_hf.errors import FolderError, HubError
 from elmo_hf.publishing import hub as publishing
 from elmo_hf.publishing import pull_model, push_model
+from tests.full_disk import files_of_at_most
 from tests.hub.faults import BreakDownload, CorruptDownload
 from tests.hub.models import save_tiny
 from tests.hub.store import Commit, Refusal
@@ -127,7 +126,7 @@ def test_a_busy_hub_is_asked_again(hub, published, out, status):
 
 
 def test_a_full_disk_is_told_and_nothing_is_left(published, out):
-    with no_file_larger_than(2000), pytest.raises(HubError, match=r"The disk is full .*: make room"):
+    with files_of_at_most(2000), pytest.raises(HubError, match=r"The disk is full .*: make room"):
         pull_model(NAME, out)
     assert_nothing_is_left(out)
 
@@ -159,14 +158,3 @@ def test_the_command_pulls(run_python, published, out):
     assert failed.returncode == 2
     assert failed.stderr.count("\n") == 1
     assert "There is no ada/other on the Hub" in failed.stderr
-
-
-@contextmanager
-def no_file_larger_than(size: int):
-    """Within, a larger file cannot be written: to the client, a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -4,10 +4,8 @@ import errno
 import json
 import math
 import os
-import resource
 import shutil
 import signal
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from elmo_hf.errors import CheckpointError, DivergenceError
 from elmo_hf.pretraining import Corpus, checkpoints, perplexity
 from elmo_hf.pretraining.settings import RECIPES
 from elmo_hf.publishing import read_history
+from tests.full_disk import files_of_at_most
 from tests.pretraining.runs import (
     REPETITIVE,
     count_targets,
@@ -355,17 +354,6 @@ def test_a_kill_while_a_checkpoint_is_written_does_not_cost_the_one_before(text,
 
 def full_disk(*_, **__):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@contextmanager
-def files_of_at_most(size: int):
-    """Within, a larger file cannot be written: to the libraries, and to what they make of it, a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 FAILURES = {
