@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 import elmo_hf
 from elmo_hf.default_model import find_model
 from elmo_hf.pretraining import Corpus, SentenceEncoder, perplexity
+from elmo_hf.publishing.metadata import check_metadata
 
 FOLDER = Path(elmo_hf.default_model())
 CARD = (FOLDER / "README.md").read_text("utf-8")
@@ -87,3 +89,11 @@ def test_the_card_says_what_it_must():
     assert "elmo-hf perplexity" in CARD
     assert "curve.svg" in CARD
     assert re.search(r"^---\nlanguage: en\nlicense: ", CARD)
+
+
+def test_the_metadata_of_the_card_is_valid_and_has_the_perplexities_of_its_table():
+    data = ModelCard(CARD).data
+    check_metadata(data.to_dict())
+    assert data.pipeline_tag == "feature-extraction"
+    for result in data.eval_results:
+        assert f"| {result.metric_value:.2f} |" in CARD
