@@ -38,9 +38,9 @@ def save_folder(
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     model.to(DTYPES[dtype])
-    for name, parameter in model.named_parameters():
+    for tensor, parameter in model.named_parameters():
         if not parameter.isfinite().all():
-            raise ConversionError(f"{name} holds values too large for {dtype}: choose float32 or bfloat16.")
+            raise ConversionError(f"{tensor} holds values too large for {dtype}: choose float32 or bfloat16.")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     if origin is not None:

@@ -145,7 +145,8 @@ def convert_original(
             _check_values(original, model, tokenizer, checks)
         origin = provenance("bilm-hdf5", count_parameters(model), weights=weights, options=options, vocab=vocab)
         for use, url in urls.items():
-            origin["files"][use]["url"] = url
+            if from_url is None:  # another address may be nobody's business
+                origin["files"][use]["url"] = url
         origin |= {"original": original.name, "checked": checks.done, "not_checked": checks.not_done}
         save_folder(model, tokenizer, stage, dtype, origin)
         shutil.copyfile(original.folder / CARD_FILE, stage / CARD_FILE)

@@ -25,17 +25,28 @@ def staged_folder(out: str | os.PathLike) -> Generator[Path]:
     stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=nearest))
     try:
         yield stage
-        _open_to_others(stage)
+        refuse_used(out)  # somebody else may have been faster
         if out.exists():  # stays itself: it may be somebody's working directory, or a mounted disk
-            for path in stage.iterdir():
-                shutil.move(path, out / path.name)
+            move_files(stage, out)
             stage.rmdir()
         else:
+            _open_to_others(stage)
             out.parent.mkdir(parents=True, exist_ok=True)
             stage.replace(out)
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise
+
+
+def move_files(stage: Path, folder: Path):
+    """
+    Moves all that is in a temporary folder into another one, the config last: until then it is no model's folder.
+
+    Files of the same names are replaced.
+    """
+    _open_to_others(stage)
+    for path in sorted(stage.iterdir(), key=lambda path: (path.name == "config.json", path.name)):
+        shutil.move(path, folder / path.name)
 
 
 def refuse_used(folder: Path):
@@ -52,4 +63,4 @@ def _open_to_others(folder: Path):
         path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
-__all__ = ["refuse_used", "staged_folder"]
+__all__ = ["move_files", "refuse_used", "staged_folder"]

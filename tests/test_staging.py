@@ -97,3 +97,14 @@ def test_an_existing_empty_folder_stays_itself(tmp_path):
     assert out.stat().st_ino == before
     assert [path.name for path in out.iterdir()] == ["file"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_of_two_that_make_the_same_folder_one_is_refused(tmp_path):
+    out = tmp_path / "out"
+    slow = staged_folder(out)
+    (slow.__enter__() / "slow").write_text("content")
+    with staged_folder(out) as fast:
+        (fast / "fast").write_text("content")
+    with pytest.raises(FolderError, match="exists and is not an empty folder"):
+        slow.__exit__(None, None, None)
+    assert names(tmp_path) == ["out", "out/fast"]

@@ -14,10 +14,10 @@ from transformers import set_seed
 from ..classification_elmo import ElmoTaskModel
 from ..errors import RunError, TextError
 from ..processes import this_process
-from ..publishing import Records, write_card
+from ..publishing import Records, is_made_here, write_card
 from ..publishing.records import FINETUNING as RUN
 from ..publishing.records import RESULTS
-from ..staging import refuse_used
+from ..staging import move_files, refuse_used
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import read_labelled
 from .settings import FinetuningSettings
@@ -168,12 +168,12 @@ class FinetuningRun:
         model: ElmoTaskModel = trainer.model
         model.save_pretrained(stage)
         trainer.tokenizer.save_pretrained(stage)
+        move_files(stage, folder)
+        stage.rmdir()
         sizes = {name: len(split) for name, split in splits._asdict().items()}
         recorded = results | {"epochs": trainer.trainer.state.epoch, "examples": sizes}
-        write_card(stage, Records(finetuning=asdict(self), results=recorded), name=folder.name)
-        for path in sorted(stage.iterdir()):
-            os.replace(path, folder / path.name)
-        stage.rmdir()
+        if is_made_here(folder):
+            write_card(folder, Records(finetuning=asdict(self), results=recorded))
         _write_atomically(folder / RESULTS, recorded)
         for name in (CHECKPOINTS, LAYERS):
             shutil.rmtree(folder / name, ignore_errors=True)

@@ -16,9 +16,9 @@ from ..configuration_elmo import ElmoConfig
 from ..errors import CheckpointError, RunError
 from ..modeling_elmo import ElmoForPreTraining
 from ..processes import this_process
-from ..publishing import Records, write_card
+from ..publishing import is_made_here, write_card
 from ..publishing.records import PRETRAINING as RUN
-from ..staging import refuse_used
+from ..staging import move_files, refuse_used
 from ..tokenization_elmo import ElmoTokenizer
 from .evaluation import Perplexity
 from .precision import choose_precision
@@ -167,9 +167,9 @@ class Run:
             stage = self.folder / ".model"
             try:
                 self.trainer.unwrapped.save_pretrained(stage)
-                write_card(stage, Records.of(self.folder), name=self.folder.name)
-                for path in sorted(stage.iterdir()):
-                    os.replace(path, self.folder / path.name)
+                move_files(stage, self.folder)
+                if is_made_here(self.folder):
+                    write_card(self.folder)
             except (OSError, SafetensorError) as error:
                 raise CheckpointError(
                     f"The model could not be written to {self.folder} ({' '.join(str(error).split())}). Its last "

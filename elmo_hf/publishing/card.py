@@ -10,19 +10,21 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
-from .content import CardContent, split_metrics, task_of
+from .content import CardContent, finite_perplexities, split_metrics, task_of
 from .curve import draw_curve
 from .metadata import check_metadata
 from .mix_picture import draw_mixes
 from .mixes import Mix, stored_mixes
-from .records import Records, shown_name
+from .records import Records, is_hub_name, malformed_files, shown_name
 
 CARD, CURVE, MIXES = "README.md", "curve.svg", "mixes.svg"
 TEMPLATE = Path(__file__).parent / "card_template.md"
 # At the end of a card that was made here: such a one is made anew when it is published, any other is kept.
 MARK = "<!-- Made by `elmo-hf card`; without this line it stays as you change it. -->"
-# What a user says about a model; kept when its card is made anew.
-SAID = ("language", "license", "license_name", "license_link", "datasets", "base_model")
+# What a head has of its biLM's card.
+INHERITED = ("language", "license", "license_name", "license_link")
+# What follows from config and records; all other metadata are kept when a card is made anew.
+MADE = ("library_name", "pipeline_tag", "tags", "model_name", "model-index")
 
 
 def write_card(
@@ -31,6 +33,7 @@ def write_card(
     *,
     name: str | None = None,
     said: Mapping[str, Any] | None = None,
+    out: str | os.PathLike | None = None,
 ) -> Path:
     """
     Writes `README.md` into a model's folder, and the pictures that it shows beside it.
@@ -39,8 +42,9 @@ def write_card(
         folder: With config and weights.
         records: How the model was made. Default: what the folder tells.
         name: The model's: its repository, or its folder. Default: the folder's name.
-        said: Entries of the metadata that no record knows: `language`, `license`, `license_name`, `license_link`,
-            `datasets`, `base_model`. Default: as in the card that is there.
+        said: Entries of the metadata that no record knows: `language`, `license`, `datasets`, `base_model`. Default:
+            as in the card that is there, whose other entries are kept too.
+        out: Where to write instead.
 
     Returns:
         The card's path.
@@ -48,36 +52,45 @@ def write_card(
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} holds no model: config.json is missing.")
-    records = Records.of(folder) if records is None else records
-    config = ElmoConfig.from_pretrained(folder)
-    mixes = _learned_mixes(stored_mixes(folder, config))
-    metadata = _metadata(folder, config, records, name or folder.resolve().name, said or {})
-    check_metadata(metadata.to_dict())
-    content = CardContent(config, records, mixes, name or folder.resolve().name)
-    card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), mark=MARK, **content.fields())
+    out, name = Path(out or folder), name or folder.resolve().name
+    with malformed_files(folder):
+        records = Records.of(folder) if records is None else records
+        config = ElmoConfig.from_pretrained(folder)
+        mixes = _learned_mixes(stored_mixes(folder, config))
+        metadata = _metadata(folder, config, records, name, said or {})
+        check_metadata(metadata.to_dict())
+        content = CardContent(config, records, mixes, name)
+        card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), mark=MARK, **content.fields())
     if mixes:
-        _write(folder / MIXES, draw_mixes({place: {"": mix.weights} for place, mix in mixes.items()}))
+        _write(out / MIXES, draw_mixes({place: {"": mix.weights} for place, mix in mixes.items()}))
     if content.has_curve:
-        _write(folder / CURVE, draw_curve(records.history or []))
-    _write(folder / CARD, str(card))
-    return folder / CARD
+        _write(out / CURVE, draw_curve(records.history or []))
+    _write(out / CARD, str(card))
+    return out / CARD
 
 
 def is_made_here(folder: str | os.PathLike) -> bool:
     """Whether a folder's card, if it has one, was made by [`write_card`] and is still marked so."""
-    path = Path(folder) / CARD
-    return not path.exists() or MARK in path.read_text("utf-8")
+    return not (Path(folder) / CARD).is_file() or MARK in _read(Path(folder))
 
 
 def read_metadata(folder: str | os.PathLike) -> dict[str, Any]:
     """The metadata of a folder's card; nothing where there is none."""
-    path = Path(folder) / CARD
-    if not path.is_file():
+    folder = Path(folder)
+    if not (folder / CARD).is_file():
         return {}
+    text = _read(folder)
     try:
-        return ModelCard.load(path).data.to_dict()
+        return ModelCard(text).data.to_dict()
     except Exception as error:  # of YAML, of the card's own classes
-        raise ModelError(f"{path}: the metadata cannot be read ({' '.join(str(error).split())}).") from error
+        raise ModelError(f"{folder / CARD}: the metadata cannot be read ({' '.join(str(error).split())}).") from error
+
+
+def _read(folder: Path) -> str:
+    try:
+        return (folder / CARD).read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{folder / CARD} is not UTF-8 text ({error}): save it as such.") from error
 
 
 def _metadata(folder: Path, config: ElmoConfig, records: Records, name: str, said: Mapping[str, Any]) -> ModelCardData:
@@ -85,44 +98,40 @@ def _metadata(folder: Path, config: ElmoConfig, records: Records, name: str, sai
     known: dict[str, Any] = {}
     if (run := records.finetuning) is not None:
         inherited = read_metadata(run["model"]) if os.path.isdir(run["model"]) else {}
-        known = {entry: inherited[entry] for entry in SAID[:4] if entry in inherited}
-        if not os.path.isabs(run["model"]) and not os.path.exists(run["model"]):
-            known["base_model"] = run["model"]
-        if _is_on_the_hub(run["data"]["train"]):
-            known["datasets"] = [run["data"]["train"]]
+        known = {entry: inherited[entry] for entry in INHERITED if entry in inherited}
+        known["base_model"] = run["model"] if is_hub_name(run["model"]) else None
+        known["datasets"] = [run["data"]["train"]] if is_hub_name(run["data"]["train"]) else None
     if (run := records.pretraining) is not None:
-        known["datasets"] = [source for source in run["text"]["text"] if _is_on_the_hub(source)] or None
-    kept = {entry: value for entry, value in read_metadata(folder).items() if entry in SAID}
+        known["datasets"] = [source for source in run["text"]["text"] if is_hub_name(source)]
+    old = read_metadata(folder)
+    kept = {entry: value for entry, value in old.items() if entry not in MADE}
     chosen = known | kept | {entry: value for entry, value in said.items() if value}
+    results = _evaluation(config, records)
     return ModelCardData(
         **{entry: value for entry, value in chosen.items() if value},
         library_name="transformers",
         pipeline_tag=task_of(config),
-        tags=["elmo", "bilm"],
-        model_name=name.split("/")[-1],
-        eval_results=_evaluation(config, records),
+        tags=list(dict.fromkeys(["elmo", "bilm", *(old.get("tags") or [])])),
+        **({"model_name": name.split("/")[-1], "eval_results": results} if results else {}),
     )
 
 
-def _evaluation(config: ElmoConfig, records: Records) -> list[EvalResult] | None:
+def _evaluation(config: ElmoConfig, records: Records) -> list[EvalResult]:
     """Of the model index."""
     if records.finetuning is not None and records.results is not None:
-        data = shown_name(records.finetuning["data"]["train"])
         return [
-            _result(task_of(config), data, split, metric, round(value, 4))
+            _result(task_of(config), shown_name(records.finetuning["data"][split]), split, metric, round(value, 4))
             for split, metrics in split_metrics(records).items()
             for metric, value in metrics.items()
             if metric != "loss" and math.isfinite(value)
         ]
     if (found := records.perplexity()) is not None and records.pretraining is not None:
         data = ", ".join(shown_name(source) for source in records.pretraining["text"]["heldout"])
-        values = {direction: found[f"{direction}_perplexity"] for direction in ("forward", "backward")}
         return [
             _result("language-modeling", data, "heldout", "perplexity", round(value, 2), f"Perplexity, {direction}")
-            for direction, value in values.items()
-            if value is not None and math.isfinite(value)
-        ] or None
-    return None
+            for direction, value in finite_perplexities(found).items()
+        ]
+    return []
 
 
 def _result(task: str, data: str, split: str, metric: str, value: float, name: str | None = None) -> EvalResult:
@@ -135,11 +144,6 @@ def _result(task: str, data: str, split: str, metric: str, value: float, name: s
         metric_name=name,
         metric_value=value,
     )
-
-
-def _is_on_the_hub(source: str) -> bool:
-    """Whether it looks like the name of a dataset there, and is nothing here."""
-    return source.count("/") == 1 and not os.path.splitext(source)[1] and not os.path.exists(source)
 
 
 def _learned_mixes(mixes: dict[str, Mix]) -> dict[str, Mix]:

@@ -1,5 +1,6 @@
 """What a card says, apart from its metadata: the fields of the template."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,8 +37,7 @@ class CardContent(NamedTuple):
 
     @property
     def has_curve(self) -> bool:
-        values = [record.get("forward_perplexity") for record in self.records.history or []]
-        return len([value for value in values if value is not None and math.isfinite(value)]) > 1
+        return len([record for record in self.records.history or [] if finite_perplexities(record)]) > 1
 
     def fields(self) -> dict[str, Any]:
         metrics = split_metrics(self.records)
@@ -48,7 +48,8 @@ class CardContent(NamedTuple):
             "usage": self._usage(),
             "usage_note": NOTE,
             "model_rows": self._model_rows(),
-            "perplexity": self.records.perplexity() if self.records.pretraining is not None else None,
+            "perplexities": self._perplexities(),
+            "heldout_words": (self.records.perplexity() or {}).get("heldout_words"),
             "metric_names": names,
             "result_rows": [self._result_row(split, values, names) for split, values in metrics.items()],
             "num_layers": self.config.num_hidden_layers + 1,
@@ -62,6 +63,10 @@ class CardContent(NamedTuple):
             "setting_rows": _cells(self._settings()),
             "limits": self._limits(),
         }
+
+    def _perplexities(self) -> list[tuple[str, str]]:
+        found = self.records.perplexity() if self.records.pretraining is not None else None
+        return [(direction, f"{value:.2f}") for direction, value in finite_perplexities(found or {}).items()]
 
     def _description(self) -> str:
         elmo = "[ELMo](https://arxiv.org/abs/1802.05365)"
@@ -85,7 +90,7 @@ class CardContent(NamedTuple):
             [
                 "from transformers import pipeline",
                 "",
-                f'model = pipeline("{task}", "{self.name}", trust_remote_code=True)',
+                f'model = pipeline("{task}", {json.dumps(self.name)}, trust_remote_code=True)',
                 call.format(size=self.config.hidden_size),
             ]
         )
@@ -93,15 +98,11 @@ class CardContent(NamedTuple):
     def _model_rows(self) -> list[tuple[str, Any]]:
         config = self.config
         projected = "" if config.projection_size is None else f", projected to {config.projection_size}"
-        rows = [("biLM", f"{config.num_hidden_layers} layers of {config.cell_size} cells{projected}, per direction")]
+        layers, highway = _count(config.num_hidden_layers, "layer"), _count(config.num_highway_layers, "highway layer")
+        rows = [("biLM", f"{layers} of {config.cell_size} cells{projected}, per direction")]
         if config.uses_characters:
-            rows.append(
-                (
-                    "characters",
-                    f"{config.char_feature_size} filters of widths {_widths(config)}, "
-                    f"{config.num_highway_layers} highway layers, up to {config.max_characters_per_token} a word",
-                )
-            )
+            filters = f"{config.char_feature_size} filters of widths {_widths(config)}"
+            rows.append(("characters", f"{filters}, {highway}, up to {config.max_characters_per_token} a word"))
         if config.uses_words:
             rows.append(("words", f"{config.vocab_size:,}, with {config.word_embedding_size} numbers each"))
         if "ElmoForPreTraining" in (config.architectures or []):
@@ -175,6 +176,16 @@ def split_metrics(records: Records) -> dict[str, dict[str, float]]:
     return {split: records.results[split] for split in ("dev", "test") if split in (records.results or {})}
 
 
+def finite_perplexities(record: Mapping[str, Any]) -> dict[str, float]:
+    """By direction, of a record of a run's history."""
+    values = {direction: record.get(f"{direction}_perplexity") for direction in ("forward", "backward")}
+    return {direction: value for direction, value in values.items() if value is not None and math.isfinite(value)}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def _directions(config: ElmoConfig) -> str:
     return "both directions" if config.directions == "both" else f"the {config.directions} direction"
 
@@ -185,8 +196,9 @@ def _widths(config: ElmoConfig) -> str:
 
 
 def _cells(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Rows of a table, in which a bar would be the end of a cell."""
-    return [(name, str(value).replace("|", "\\|").replace("\n", " ")) for name, value in values.items()]
+    """Rows of a table, in which a bar would be the end of a cell; without what there is none of."""
+    shown = {name: str(value) for name, value in values.items() if value is not None and value != ""}
+    return [(name, text.replace("|", "\\|").replace("\n", " ")) for name, text in shown.items()]
 
 
-__all__ = ["CardContent", "split_metrics", "task_of"]
+__all__ = ["CardContent", "finite_perplexities", "split_metrics", "task_of"]

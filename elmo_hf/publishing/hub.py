@@ -35,7 +35,8 @@ LONGEST_PAUSE = 300
 BUSY = {408, 429, 500, 502, 503, 504}
 MEANINGS = {
     401: "it does not know you: log in with `hf auth login`, or set HF_TOKEN to a token that is valid",
-    403: "your token does not allow this: make one that may write there",
+    400: "something is wrong with what was asked for",
+    403: "your token does not allow this: make one that does",
     409: "somebody else is writing there: try again",
     412: "somebody else has written there: try again",
     413: "a file is too large",
@@ -60,7 +61,7 @@ def push_model(
         folder: The model's.
         repo: `owner/name`, or a name of your own.
         private: Whether a new repository is private.
-        revision: The branch, which is made if it is not there. Default: main.
+        revision: The branch, which is made if it is not there, or a pull request (`refs/pr/1`). Default: main.
         message: Of the commit.
         create_pr: Propose the commit as a pull request.
         token: Default: that of `hf auth login` or of `HF_TOKEN`.
@@ -68,19 +69,23 @@ def push_model(
     Returns:
         The address of the commit or of the pull request.
     """
-    if create_pr and revision is not None:
+    if create_pr and revision:
         raise HubError("A pull request is made to the main branch: leave the revision away.")
     api = _api(token)
-    with _hub_errors(repo), tempfile.TemporaryDirectory() as stage:
+    with _hub_errors(repo, revision), tempfile.TemporaryDirectory() as stage:
+        if "/" not in repo:
+            repo = f"{_patiently(api.whoami)['name']}/{repo}"
         # Before anything is made there: what is wrong with the model is found here.
         files = complete_repository(Path(folder), Path(stage), repo)
         if not (create_pr and api.repo_exists(repo)):  # who proposes need not be allowed to create
-            repo = api.create_repo(repo, private=private, exist_ok=True).repo_id
-        if revision is not None:
-            api.create_branch(repo, branch=revision, exist_ok=True)
+            _patiently(lambda: api.create_repo(repo, private=private, exist_ok=True))
+        if private and not api.model_info(repo).private:
+            raise HubError(f"{repo} is there already, and public: make it private in its settings, or name another.")
+        if revision and not revision.startswith("refs/"):
+            _patiently(lambda: api.create_branch(repo, branch=revision, exist_ok=True))
         stale = [
             found
-            for found in api.list_repo_files(repo, revision=revision)
+            for found in api.list_repo_files(repo, revision=revision or None)
             if found not in files and any(fnmatch(found, pattern) for pattern in REPLACED)
         ]
 
@@ -91,7 +96,7 @@ def push_model(
                 repo,
                 operations=[*operations, *map(CommitOperationDelete, stale)],
                 commit_message=message or f"Upload {Path(folder).resolve().name}",
-                revision=revision,
+                revision=revision or None,
                 create_pr=create_pr,
             )
             return done.pr_url or done.commit_url
@@ -115,7 +120,7 @@ def pull_model(repo: str, out: str | os.PathLike, *, revision: str | None = None
     api = _api(token)
     with _hub_errors(repo, revision), staged_folder(out) as stage:
         # First the commit: the files are of one version, and without an answer nothing stands in for them.
-        commit = _patiently(lambda: api.model_info(repo, revision=revision)).sha
+        commit = _patiently(lambda: api.model_info(repo, revision=revision or None)).sha
         _patiently(lambda: api.snapshot_download(repo, revision=commit, local_dir=stage))
         found = api.verify_repo_checksums(repo, revision=commit, local_dir=stage)
         if found.mismatches or found.missing_paths:

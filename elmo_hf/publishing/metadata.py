@@ -32,17 +32,17 @@ def check_metadata(entries: Mapping[str, Any]):
 
     The Hub itself is asked when a card is pushed; this is for those who write one offline.
     """
-    for language in _listed(entries.get("language")):
+    for language in _listed(entries, "language"):
         if not LANGUAGE.fullmatch(language):
             raise ModelError(f"language: {language!r} is no code of ISO 639, as en, zh or pt-br.")
-    licence = entries.get("license")
-    if licence is not None and licence not in LICENSES:
-        raise ModelError(
-            f"license: {licence!r} is not on the Hub's list (apache-2.0, cc-by-sa-4.0, mit, …); for any other one say "
-            "'other', and name it in the card."
-        )
+    for licence in _listed(entries, "license"):
+        if licence not in LICENSES:
+            raise ModelError(
+                f"license: {licence!r} is not on the Hub's list (apache-2.0, cc-by-sa-4.0, mit, …); for any other one "
+                "say 'other', and name it in the card."
+            )
     for entry in ("datasets", "base_model"):
-        for name in _listed(entries.get(entry)):
+        for name in _listed(entries, entry):
             if not NAME.fullmatch(name):
                 raise ModelError(f"{entry}: {name!r} is no name on the Hub, as owner/name.")
     for model in entries.get("model-index", []):
@@ -52,8 +52,14 @@ def check_metadata(entries: Mapping[str, Any]):
                     raise ModelError(f"model-index: {metric['type']} is {metric['value']!r}, not a number.")
 
 
-def _listed(value: str | list[str] | None) -> list[str]:
-    return [] if value is None else [value] if isinstance(value, str) else list(value)
+def _listed(entries: Mapping[str, Any], name: str) -> list[str]:
+    """An entry that is a text or a list of texts."""
+    value = entries.get(name)
+    found = [] if value is None else value if isinstance(value, list) else [value]
+    for one in found:
+        if not isinstance(one, str):  # `no` is false in YAML, and not Norwegian
+            raise ModelError(f"{name}: {one!r} is no text: put it into quotation marks.")
+    return found
 
 
 __all__ = ["check_metadata"]

@@ -2,15 +2,24 @@
 
 import json
 import os
-from pathlib import Path
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+
 from ..errors import ModelError
+from ..loading_elmo import read_json_object
 
 # Files that training and conversion leave beside a model; see there for what is in them.
 PRETRAINING, HISTORY = "run.json", "history.jsonl"
 FINETUNING, RESULTS = "finetune.json", "results.json"
 CONVERSION = "conversion.json"
+# Owner and name on the Hub. A path may look the same; what has a suffix is a file.
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w-]*")
 
 
 class Records(NamedTuple):
@@ -43,8 +52,21 @@ class Records(NamedTuple):
             conversion=_read(folder / CONVERSION),
         )
 
+    def published(self) -> dict[str, dict[str, Any]]:
+        """By file, the records that name places, without those: `run.json` and `finetune.json`."""
+        files = {}
+        if (run := self.pretraining) is not None:
+            sources = {part: [shown_name(source) for source in run["text"][part]] for part in ("text", "heldout")}
+            files[PRETRAINING] = run | {"text": run["text"] | sources}
+        if (run := self.finetuning) is not None:
+            sources = {split: run["data"].get(split) for split in ("train", "dev", "test")}
+            data = {split: source and shown_name(source) for split, source in sources.items()}
+            named = {part: run[part] and shown_name(run[part]) for part in ("model", "vectors_file")}
+            files[FINETUNING] = run | named | {"data": run["data"] | data}
+        return files
+
     def perplexity(self) -> dict[str, Any] | None:
-        """The last record of held-out perplexity: `forward_perplexity`, `backward_perplexity`, `heldout_words`."""
+        """The last record of held-out perplexity: `heldout_words`, and `…_perplexity` of the directions there are."""
         found = [record for record in self.history or [] if "heldout_words" in record]
         return found[-1] if found else None
 
@@ -62,27 +84,49 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 def history_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Whole lines and what they say; the last one may have been torn by a kill, if only of its end."""
     records = []
-    for line in path.read_text("utf-8").split("\n"):
+    for line in path.read_text("utf-8", errors="replace").split("\n"):
         try:
-            records.append((line + "\n", json.loads(line)))
+            record = json.loads(line)
         except ValueError:
             continue
+        if isinstance(record, dict):
+            records.append((line + "\n", record))
     return records
+
+
+@contextmanager
+def malformed_files(folder: Path) -> Generator[None]:
+    """Turns what a config, weights or records of the wrong kind lead to into one error."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except (SafetensorError, StrictDataclassError) as error:
+        what = " ".join(str(error.__cause__ or error).split())
+    else:
+        return
+    raise ModelError(f"A file of {folder} is not as it should be ({what}): save the model again, or remove the record.")
+
+
+def is_hub_name(source: str) -> bool:
+    """Whether it looks like an owner and a name on the Hub, and is nothing here."""
+    return HUB_NAME.fullmatch(source) is not None and not os.path.exists(source)
 
 
 def shown_name(source: str) -> str:
     """A name on the Hub as it is, of a path the last part: what is published tells nothing of the machine."""
-    is_path = os.path.isabs(source) or os.path.exists(source)
-    return os.path.basename(os.path.normpath(source)) if is_path else source
+    return source if is_hub_name(source) else PureWindowsPath(source).name or source  # knows both separators
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except ValueError as error:
-        raise ModelError(f"{path} is no JSON ({error}): mend or remove it.") from error
+    try:
+        return read_json_object(path)
+    except OSError as error:
+        raise ModelError(str(error)) from error
 
 
 __all__ = [
@@ -93,6 +137,8 @@ __all__ = [
     "RESULTS",
     "Records",
     "history_lines",
+    "is_hub_name",
+    "malformed_files",
     "read_history",
     "shown_name",
 ]

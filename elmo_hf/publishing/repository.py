@@ -5,22 +5,34 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import torch
+from huggingface_hub.errors import StrictDataclassError
+
+from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
-from ..modeling_elmo import AUTO_MAP
+from ..loading_elmo import check_index, check_shapes, read_json_object, tensor_shapes
+from ..modeling_elmo import AUTO_MAP, ElmoForPreTraining, ElmoModel
+from ..tokenization_elmo import ElmoTokenizer
 from .card import CARD, is_made_here, read_metadata, write_card
 from .metadata import check_metadata
-from .records import CONVERSION, HISTORY, RESULTS, Records
+from .records import CONVERSION, FINETUNING, HISTORY, PRETRAINING, RESULTS, Records, malformed_files
 
 CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
+WEIGHTS, INDEX = "model*.safetensors", "model.safetensors.index.json"
 CODE = sorted(Path(__file__).parent.parent.glob("*_elmo.py"))
-# What of a folder is published. The files that describe a run name places on this machine, and stay here.
-PUBLISHED = ["model*.safetensors", "model.safetensors.index.json", "tokenizer*.json", "special_tokens_map.json"]
-PUBLISHED += ["*.svg", "*.png", "LICENSE*", "scalar_mixes.json", CONVERSION, HISTORY, RESULTS]
-# What a new version of a model replaces: it goes if the new one has none of that name.
-REPLACED = ["*_elmo.py", "*.safetensors", "*.safetensors.index.json"]
+CLASSES = {
+    model_class.__name__: model_class
+    for model_class in (ElmoModel, ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification)
+}
+# What belongs to a model: published from its folder, and gone from the repository when another one comes without it.
+OF_THE_MODEL = [WEIGHTS, INDEX, CONVERSION, HISTORY, RESULTS, "scalar_mixes.json", "curve.svg", "mixes.svg"]
+# What is published beside that as it is; the rest of a folder stays on the machine.
+AS_IT_IS = ["tokenizer*.json", "special_tokens_map.json", "*.svg", "*.png", "LICENSE*"]
+REPLACED = [*OF_THE_MODEL, "*_elmo.py", "*.safetensors", PRETRAINING, FINETUNING]
 NEEDED = {
     CONFIG: "save a model there with save_pretrained",
-    "*.safetensors": "save a model there with save_pretrained; a pickle is not published",
+    WEIGHTS: "save a model there with save_pretrained; a pickle is not published",
     TOKENIZER: "save its tokenizer there with save_pretrained",
     TOKENIZER_CONFIG: "save its tokenizer there with save_pretrained",
 }
@@ -29,7 +41,8 @@ NEEDED = {
 def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]:
     """
     All that a repository needs, from a model's folder: config with the full `auto_map`, weights, tokenizer, the code of
-    all classes, and a card, which is made where there is none.
+    all classes, what is recorded of the model's making without places on this machine, and a card, which is made where
+    none was written by hand.
 
     Args:
         folder: The model's; it stays as it is.
@@ -39,44 +52,75 @@ def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]
     Returns:
         The files by their names in the repository.
     """
-    names = sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    names = _check_files(folder)
+    check_model(folder)
+    published = [*OF_THE_MODEL, *AS_IT_IS]
+    files = {found: folder / found for found in names if any(fnmatch(found, pattern) for pattern in published)}
+    files |= {path.name: path for path in CODE}
+    config, settings = (read_json_object(folder / changed) for changed in (CONFIG, TOKENIZER_CONFIG))
+    auto_map = {"AutoConfig": "configuration_elmo.ElmoConfig"} | AUTO_MAP
+    tokenizer_map = {"AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None]}
+    made = {CONFIG: config | {"auto_map": auto_map}, TOKENIZER_CONFIG: settings | {"auto_map": tokenizer_map}}
+    with malformed_files(folder):
+        made |= Records.of(folder).published()
+    files |= {file: _write(stage / file, content) for file, content in made.items()}
+    if is_made_here(folder):
+        write_card(folder, name=name, out=stage)
+        return files | {path.name: path for path in stage.iterdir()}
+    check_metadata(read_metadata(folder))
+    return files | {CARD: folder / CARD}
+
+
+def check_model(folder: Path):
+    """Refuses a folder whose config, weights and tokenizer do not load, or not together."""
+    try:
+        kind = read_json_object(folder / CONFIG).get("model_type")
+        if kind != ElmoConfig.model_type:
+            raise ModelError(f"{folder} should hold a model of type elmo, found {kind}.")
+        config = ElmoConfig.from_pretrained(folder)
+        files = [str(path) for path in sorted(folder.glob(WEIGHTS))]
+        if (folder / INDEX).exists():
+            check_index(folder / INDEX)
+            wanted = {folder / file for file in read_json_object(folder / INDEX)["weight_map"].values()}
+            if missing := sorted(path.name for path in wanted if not path.exists()):
+                raise ModelError(f"{folder} lacks {', '.join(missing)}, which {INDEX} names: save the model again.")
+        _check_weights(config, tensor_shapes(files))
+        ElmoTokenizer.from_pretrained(folder)
+    except ModelError:
+        raise
+    except StrictDataclassError as error:  # around the error that says what is wrong
+        raise ModelError(f"{folder / CONFIG}: {error.__cause__ or error}") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder} does not load: {' '.join(str(error).split())}") from error
+
+
+def _check_weights(config: ElmoConfig, shapes: dict[str, tuple[int, ...]]):
+    """Compares all weights with what the class that was saved has, without their memory."""
+    name = (config.architectures or [ElmoModel.__name__])[0]
+    if name not in CLASSES:
+        raise ModelError(f"config.json says `architectures` {name}: it should be one of {', '.join(CLASSES)}.")
+    with torch.device("meta"):
+        model = CLASSES[name](config)
+    check_shapes(model, shapes, model.base_model_prefix, mismatches_are_fine=False)
+    if missing := sorted(model.state_dict().keys() - shapes.keys()):
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise ModelError(f"The weights lack {', '.join(missing[:3])}{more}, which a {name} has: save the model again.")
+
+
+def _check_files(folder: Path) -> list[str]:
+    """The names of all files, if those are there that a repository needs."""
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is no folder: name one that holds a model.")
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
     for pattern, remedy in NEEDED.items():
         if not any(fnmatch(found, pattern) for found in names):
             raise ModelError(f"{folder} holds no {pattern}: {remedy}.")
-    files = {found: folder / found for found in names if any(fnmatch(found, pattern) for pattern in PUBLISHED)}
-    files |= {path.name: path for path in CODE}
-    changes = {
-        CONFIG: {"AutoConfig": "configuration_elmo.ElmoConfig"} | AUTO_MAP,
-        TOKENIZER_CONFIG: {"AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None]},
-    }
-    for changed, auto_map in changes.items():
-        files[changed] = _with_auto_map(folder / changed, stage / changed, auto_map)
-    return files | _card(folder, stage, name, files)
+    return names
 
 
-def _card(folder: Path, stage: Path, name: str, files: dict[str, Path]) -> dict[str, Path]:
-    """The card as it was written by hand, or made for the repository; and its pictures."""
-    if not is_made_here(folder):
-        check_metadata(read_metadata(folder))
-        return {CARD: folder / CARD}
-    card_stage = stage / "card"
-    card_stage.mkdir()
-    for found, path in files.items():  # the card is made beside links to what it is about
-        if not found.endswith((".py", ".svg", ".png")):
-            (card_stage / found).symlink_to(path.resolve())
-    if (folder / CARD).exists():  # what was said of the model is kept
-        (card_stage / CARD).write_bytes((folder / CARD).read_bytes())
-    write_card(card_stage, Records.of(folder), name=name)
-    return {path.name: path for path in card_stage.iterdir() if not path.is_symlink()}
+def _write(path: Path, content: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    return path
 
 
-def _with_auto_map(path: Path, changed: Path, auto_map: dict[str, Any]) -> Path:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{path} is no JSON: {error}") from error
-    changed.write_text(json.dumps(values | {"auto_map": auto_map}, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    return changed
-
-
-__all__ = ["REPLACED", "complete_repository"]
+__all__ = ["REPLACED", "check_model", "complete_repository"]

@@ -20,6 +20,7 @@ def test_convert_bilm_hdf5_writes_a_folder_and_says_so(run, original, tmp_path):
     assert (code, error) == (0, "")
     names = "README.md, config.json, conversion.json, model.safetensors, tokenizer.json, tokenizer_config.json"
     assert output == f"{tmp_path / 'out'}: {names}\n"
+    assert "\n# out\n" in (tmp_path / "out" / "README.md").read_text()
     assert AutoModel.from_pretrained(tmp_path / "out").config.vocab_size == 4
 
 

@@ -32,4 +32,4 @@ def test_a_folder_without_a_model_is_refused(refused, tmp_path):
     assert "config.json" in refused("card", tmp_path / "empty")
     assert "missing" in refused("card", tmp_path / "missing")
     assert "holds no config.json: save a model there" in refused("push", tmp_path / "empty", "me/model")
-    assert "holds no config.json: save a model there" in refused("push", tmp_path / "missing", "me/model")
+    assert "missing is no folder" in refused("push", tmp_path / "missing", "me/model")

@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard, constants
 from huggingface_hub.errors import RevisionNotFoundError
+from transformers import AutoModel
 
 from elmo_hf import default_model
 from elmo_hf.errors import HubError, ModelError
 from elmo_hf.modeling_elmo import AUTO_MAP
 from elmo_hf.publishing import hub as publishing
-from elmo_hf.publishing import push_model, write_card
+from elmo_hf.publishing import pull_model, push_model, write_card
 from elmo_hf.publishing.repository import CODE
 from tests.hub.faults import BreakDownload, BreakUpload, CorruptUpload
 from tests.hub.models import save_tagger, save_tiny
 from tests.hub.store import Refusal
+from tests.models import edit_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
@@ -80,26 +82,71 @@ def test_the_model_that_comes_with_the_package_is_published_with_its_own_card(ap
     assert read(api, "README.md") == (Path(default_model()) / "README.md").read_text("utf-8")
 
 
-def test_the_records_of_a_run_that_name_places_on_the_machine_stay_there(api, push, tmp_path):
+RUN = {
+    "task": "tagging",
+    "data": {"train": "/home/me/train.conll", "dev": "../me/dev.conll", "test": None, "options": {"field": "upos"}},
+    "model": "/home/me/bilm",
+    "settings": {},
+    "vectors_file": None,
+}
+
+
+@pytest.fixture
+def tagger(tmp_path):
+    """A tagger's folder with what its training has left there."""
     folder = save_tagger(tmp_path / "tagger")
-    run = {
-        "task": "tagging",
-        "data": {"train": "/home/me/train.conll", "dev": "/home/me/dev.conll"},
-        "model": "/home/me/bilm",
-        "settings": {},
-        "vectors_file": None,
-    }
-    (folder / "finetune.json").write_text(json.dumps(run))
+    (folder / "finetune.json").write_text(json.dumps(RUN))
     (folder / "results.json").write_text(json.dumps({"dev": {"f1": 0.9}, "examples": {"dev": 7}}))
     (folder / "optimizer.bin").write_bytes(b"pickle")
     (folder / "checkpoints").mkdir()
     (folder / "checkpoints" / "state.json").write_text("{}")
-    push(model=folder)
-    assert files_of(api) == COMPLETE | {"mixes.svg", "results.json"}
-    card = read(api, "README.md")
-    assert "| dev | 7 | 0.9000 |" in card
+    return folder
+
+
+def test_how_a_model_was_made_is_published_without_places_on_the_machine(api, push, tagger):
+    push(model=tagger)
+    assert files_of(api) == COMPLETE | {"mixes.svg", "results.json", "finetune.json"}
+    assert "| dev | 7 | 0.9000 |" in read(api, "README.md")
+    data = json.loads(read(api, "finetune.json"))["data"]
+    assert data == {"train": "train.conll", "dev": "dev.conll", "test": None, "options": {"field": "upos"}}
     for name in files_of(api) - {"model.safetensors"}:
-        assert "/home/me" not in read(api, name)
+        assert "/me" not in read(api, name)
+
+
+def test_what_was_pulled_and_is_pushed_again_stays_the_same(hub, api, push, tagger, tmp_path):
+    push(model=tagger)
+    card, commits = read(api, "README.md"), api.list_repo_commits(NAME)
+    push(model=pull_model(NAME, tmp_path / "pulled"))
+    assert read(api, "README.md") == card
+    assert [commit.commit_id for commit in api.list_repo_commits(NAME)] == [commit.commit_id for commit in commits]
+
+
+def test_another_model_leaves_nothing_of_the_one_before(api, push, tagger):
+    push(model=tagger)
+    push()
+    assert files_of(api) == COMPLETE
+
+
+def test_a_name_of_ones_own_is_published_with_its_owner(api, push, tagger):
+    push(repo="model", model=tagger)
+    assert f'"{NAME}", trust_remote_code=True' in read(api, "README.md")
+
+
+def test_a_public_repository_does_not_pass_for_a_private_one(api, push, folder):
+    push()
+    change(folder)
+    with pytest.raises(HubError, match="is there already, and public: make it private"):
+        push(private=True)
+    assert files_of(api) == COMPLETE
+
+
+def test_a_pull_request_is_updated(hub, api, push, folder):
+    push()
+    change(folder)
+    push(create_pr=True)
+    (folder / "LICENSE").write_text("Mine.")
+    push(revision="refs/pr/1")
+    assert files_of(api, "refs/pr/1") == COMPLETE | {"scalar_mixes.json", "LICENSE"}
 
 
 def test_a_card_made_by_hand_is_published_as_it_is_and_one_made_here_for_the_repository(api, push, folder):
@@ -165,7 +212,7 @@ def test_another_user_can_propose_to_a_repository_that_is_not_theirs(hub, api, p
     ("missing", "match"),
     [
         ("config.json", r"holds no config\.json: save a model"),
-        ("model.safetensors", r"holds no \*\.safetensors: save a model .* a pickle is not published"),
+        ("model.safetensors", r"holds no model\*\.safetensors: save a model .* a pickle is not published"),
         ("tokenizer.json", r"holds no tokenizer\.json: save its tokenizer"),
     ],
 )
@@ -174,6 +221,53 @@ def test_an_incomplete_folder_is_refused_before_the_hub_hears_of_it(hub, push, f
     with pytest.raises(ModelError, match=match):
         push()
     assert not hub.log
+
+
+def shard(folder):
+    AutoModel.from_pretrained(folder).save_pretrained(folder, max_shard_size="2KB")
+    (folder / "model.safetensors").unlink(missing_ok=True)
+
+
+def drop_a_shard(folder):
+    shard(folder)
+    sorted(folder.glob("model-*.safetensors"))[1].unlink()
+
+
+BROKEN = {
+    "another kind of model": (lambda folder: edit_config(folder, model_type="bert"), "type elmo, found bert"),
+    "other sizes": (lambda folder: edit_config(folder, cell_size=9), "other shapes than the config says"),
+    "absurd sizes": (lambda folder: edit_config(folder, cell_size=-8), "`cell_size` must be greater than 0"),
+    "another class": (
+        lambda folder: edit_config(folder, architectures=["ElmoForPreTraining"]),
+        "The weights lack .*, which a ElmoForPreTraining has",
+    ),
+    "an unknown class": (lambda folder: edit_config(folder, architectures=["Bert"]), "should be one of ElmoModel"),
+    "a damaged tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("x"), "does not load: .*tokenizer"),
+    "damaged weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99),
+        "does not load: .*damaged",
+    ),
+    "a missing shard": (drop_a_shard, "lacks model-00002-of-.*, which model.safetensors.index.json names"),
+    "records of the wrong kind": (lambda folder: (folder / "run.json").write_text("{}"), "not as it should be"),
+    "a record that is no object": (lambda folder: (folder / "run.json").write_text("3"), "should hold a JSON object"),
+    "a card that is not UTF-8": (lambda folder: (folder / "README.md").write_bytes(b"\xff"), "README.md is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_does_not_load_is_refused_before_the_hub_hears_of_it(hub, push, folder, kind):
+    damage, match = BROKEN[kind]
+    damage(folder)
+    with pytest.raises(ModelError, match=match):
+        push()
+    assert not hub.log
+
+
+def test_a_model_in_several_files_is_published(api, push, folder):
+    shard(folder)
+    push()
+    assert "model.safetensors.index.json" in files_of(api)
+    assert len([name for name in files_of(api) if name.endswith(".safetensors")]) > 1
 
 
 def test_who_is_not_allowed_is_told_so(hub, push):
@@ -194,11 +288,12 @@ def test_without_a_token_and_offline_what_to_do_is_said(push, monkeypatch):
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_hub_is_asked_again(hub, api, push, no_pauses, status):
-    hub.faults.inject(Refusal(status, "Busy", headers={"Retry-After": "7"}), "POST", "/commit/")
-    push()
+@pytest.mark.parametrize("request_path", ["/commit/", "/repos/create", "/branch/"])
+def test_a_busy_hub_is_asked_again(hub, api, push, no_pauses, status, request_path):
+    hub.faults.inject(Refusal(status, "Busy", headers={"Retry-After": "7"}), "POST", request_path)
+    push(revision="next")
     assert no_pauses == [7]
-    assert files_of(api) == COMPLETE
+    assert files_of(api, "next") == COMPLETE
 
 
 def test_a_busy_hub_is_not_asked_for_ever(hub, push, no_pauses):

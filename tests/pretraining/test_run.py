@@ -11,11 +11,12 @@ from unittest import mock
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from elmo_hf.errors import CheckpointError, FolderError, RunError, TextError
 from elmo_hf.pretraining import Corpus, Run, RunText, SentenceEncoder, checkpoints, perplexity
-from elmo_hf.publishing import read_history
+from elmo_hf.publishing import read_history, write_card
 from tests.pretraining.forked import ENVIRONMENT, run_plan
 from tests.pretraining.runs import (
     command_line,
@@ -79,6 +80,36 @@ def test_a_finished_run_is_a_model_folder_that_the_auto_classes_load(begin, text
         (output.forward_loss, output.backward_loss), top.chunk(2, dim=-1), labels.values(), strict=True
     ):
         torch.testing.assert_close(-model.softmax.log_probs(part[0])[range(7), wanted[0]].mean(), loss)
+
+
+def test_a_finished_run_has_a_card_with_its_perplexity(begin, text, tmp_path):
+    result = begin(tmp_path / "run", heldout=[text], steps=5).train()
+    card = ModelCard.load(tmp_path / "run" / "README.md")
+    found = [round(value, 2) for value in (result.forward, result.backward)]
+    assert [value.metric_value for value in card.data.eval_results] == found
+    assert "\n# run\n" in card.content
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "run").iterdir() if path.is_file()}
+    assert len(modes) == 1  # weights are for the same eyes as the rest
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_model_of_one_direction_is_trained_to_the_end(text, tmp_path, direction):
+    model = tiny_language_model(directions=direction)
+    Run.begin(
+        tmp_path / "run", model, tiny_tokenizer(), RunText([str(text)], [str(text)]), tiny_settings(steps=2)
+    ).train()
+    assert f"| {direction} | " in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_what_was_said_on_a_card_and_a_card_written_by_hand_stay_when_a_run_goes_on(begin, tmp_path):
+    folder = tmp_path / "run"
+    begin(folder, steps=2).train()
+    write_card(folder, said={"license": "mit"})
+    Run.resume(folder, steps=3).train()
+    assert ModelCard.load(folder / "README.md").data.license == "mit"
+    (folder / "README.md").write_text("Mine.\n")
+    Run.resume(folder, steps=4).train()
+    assert (folder / "README.md").read_text() == "Mine.\n"
 
 
 def test_config_tokenizer_and_a_first_checkpoint_are_there_from_the_beginning(begin, tmp_path):

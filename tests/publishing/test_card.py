@@ -19,6 +19,7 @@ from elmo_hf import (
 )
 from elmo_hf.errors import ModelError
 from elmo_hf.publishing import Records, is_made_here, write_card
+from elmo_hf.publishing.records import shown_name
 from tests.models import TINY
 
 HISTORY = [
@@ -116,7 +117,7 @@ def test_a_head_has_its_metrics_its_mix_and_the_language_and_licence_of_its_bilm
     folder = saved(tmp_path / "model", "tagger")
     card = ModelCard.load(write_card(folder, Records(finetuning=FINETUNING, results=RESULTS)))
     (result,) = card.data.eval_results
-    assert (result.dataset_name, result.dataset_split) == ("train.conll", "dev")
+    assert (result.dataset_name, result.dataset_split) == ("dev.conll", "dev")
     assert (result.metric_type, result.metric_value) == ("f1", 0.8765)
     assert (card.data.language, card.data.license) == ("en", "cc-by-sa-4.0")
     assert "| dev | 100 | 0.5000 | 0.8765 |" in card.content
@@ -125,6 +126,38 @@ def test_a_head_has_its_metrics_its_mix_and_the_language_and_licence_of_its_bilm
     assert "| biLM | elmo-english-compact |" in card.content
     assert "/home/me" not in card.content
     assert (folder / "mixes.svg").exists()
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_model_of_one_direction_has_the_perplexity_of_that(direction, tmp_path):
+    folder = saved(tmp_path / "model", "language model", directions=direction)
+    other = "backward" if direction == "forward" else "forward"
+    history = [{name: value for name, value in record.items() if other not in name} for record in HISTORY]
+    card = ModelCard.load(write_card(folder, Records(pretraining=PRETRAINING, history=history)))
+    (result,) = card.data.eval_results
+    assert result.metric_name == f"Perplexity, {direction}"
+    assert f"| {direction} | {result.metric_value:.2f} |" in card.content
+    assert len(ElementTree.parse(folder / "curve.svg").findall("{http://www.w3.org/2000/svg}polyline")) == 1
+
+
+def test_a_perplexity_that_is_no_number_is_not_shown(tmp_path):
+    folder = saved(tmp_path / "model", "language model")
+    bad = {"step": 30, "forward_perplexity": float("nan"), "backward_perplexity": None, "heldout_words": 7}
+    history = [*HISTORY, bad]
+    card = ModelCard.load(write_card(folder, Records(pretraining=PRETRAINING, history=history)))
+    assert card.data.eval_results is None
+    assert "## Perplexity" not in card.content
+    assert "nan" not in card.content
+
+
+def test_what_there_is_none_of_has_no_row(tmp_path):
+    run = FINETUNING | {"vectors_file": None, "settings": {"epochs": None}}
+    card = write_card(saved(tmp_path / "model", "tagger"), Records(finetuning=run, results=RESULTS)).read_text()
+    assert "None" not in card
+    assert "1 highway layer," in card
+    run = PRETRAINING | {"text": PRETRAINING["text"] | {"heldout": []}}
+    card = write_card(saved(tmp_path / "bilm", "language model"), Records(pretraining=run)).read_text()
+    assert "held-out" not in card
 
 
 def test_the_mix_of_an_encoder_is_shown_if_it_has_learned_one(tmp_path):
@@ -161,6 +194,33 @@ def test_what_was_said_of_a_model_is_kept_when_its_card_is_made_anew(tmp_path):
     assert '"me/other", trust_remote_code=True' in card.content
 
 
+def test_all_other_metadata_are_kept_when_a_card_is_made_anew(tmp_path):
+    folder = saved(tmp_path / "model")
+    card = write_card(folder)
+    own = "---\nthumbnail: picture.png\nwidget:\n- text: Hello\n"
+    card.write_text(card.read_text().replace("---\n", own, 1).replace("- elmo\n", "- elmo\n- mine\n"))
+    data = ModelCard.load(write_card(folder)).data
+    assert (data.thumbnail, data.widget) == ("picture.png", [{"text": "Hello"}])
+    assert data.tags == ["elmo", "bilm", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("me/text", "me/text"),
+        ("/home/me/text.txt", "text.txt"),
+        ("../me/corpus/*.txt", "*.txt"),
+        ("~/me/text.txt", "text.txt"),
+        ("C:\\Users\\me\\text.txt", "text.txt"),
+        ("file:///home/me/text.txt", "text.txt"),
+        ("me/text.txt", "text.txt"),
+        ("imdb", "imdb"),
+    ],
+)
+def test_only_names_on_the_hub_are_shown_whole(source, shown):
+    assert shown_name(source) == shown
+
+
 def test_a_card_is_made_here_until_its_mark_is_taken_out(tmp_path):
     folder = saved(tmp_path / "model")
     assert is_made_here(folder)
@@ -177,6 +237,8 @@ def test_a_card_is_made_here_until_its_mark_is_taken_out(tmp_path):
         ({"license": "my licence"}, "license: 'my licence' is not on the Hub's list"),
         ({"datasets": ["not a name"]}, "datasets: 'not a name' is no name on the Hub"),
         ({"base_model": "a/b/c"}, "base_model: 'a/b/c' is no name"),
+        ({"language": [True]}, "language: True is no text: put it into quotation marks"),
+        ({"license": ["mit", 3]}, "license: 3 is no text"),
     ],
 )
 def test_metadata_that_the_hub_would_refuse_is_refused_and_nothing_written(said, match, tmp_path):
@@ -199,3 +261,29 @@ def test_a_bar_in_a_value_does_not_end_its_cell(tmp_path):
         tmp_path / "model", "tagger", id2label={0: "a|b", 1: "c", 2: "d"}, label2id={"a|b": 0, "c": 1, "d": 2}
     )
     assert r"`a\|b`, `c`, `d`" in write_card(folder).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("run.json", "[]", "should hold a JSON object"),
+        ("run.json", "{}", "not as it should be"),
+        ("run.json", "{", "is not a valid JSON file"),
+        ("finetune.json", '{"task": 3}', "not as it should be"),
+        ("conversion.json", "{}", "not as it should be"),
+        ("config.json", '{"model_type": "elmo", "cell_size": -8}', "`cell_size` must be greater than 0"),
+        ("model.safetensors", "x" * 99, "not as it should be"),
+    ],
+)
+def test_a_file_of_the_wrong_kind_is_refused_in_a_line_and_nothing_written(name, content, match, tmp_path):
+    folder = saved(tmp_path / "model")
+    (folder / name).write_text(content)
+    with pytest.raises(ModelError, match=match):
+        write_card(folder)
+    assert not (folder / "README.md").exists()
+
+
+def test_a_name_with_quotation_marks_is_still_python(tmp_path):
+    card = write_card(saved(tmp_path / "model"), name='we"ird').read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL)
+    compile(code, "card", "exec")
