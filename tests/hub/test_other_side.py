@@ -1,6 +1,7 @@
 """The other side: models by their names on the Hub, with this package and without it, online and offline."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ def test_the_same_numbers_with_the_package_without_it_and_offline_afterwards(hub
         offline = run_python(LOAD, options, environment=home | {"HF_HUB_OFFLINE": "1"}, with_package=with_package)
         assert_same(offline.stdout, expected, published)
         assert not hub.log
+
+
+def test_the_lines_of_use_on_the_published_cards_run_without_the_package(hub, api, run_python, published, tmp_path):
+    lines = []
+    for name in published:
+        card = Path(api.hf_hub_download(name, "README.md")).read_text("utf-8")
+        lines += re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL)
+    assert len(lines) == 3
+    code = "\n".join(lines) + "\nprint(len(vectors), len(tags), len(label))"
+    home = {"HF_HOME": str(tmp_path / "fresh"), "HF_MODULES_CACHE": str(tmp_path / "fresh-modules")}
+    done = run_python(code, environment=home, with_package=False)
+    assert done.stdout.split()[-3::2] == ["11", "1"]
 
 
 @pytest.fixture
