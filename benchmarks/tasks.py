@@ -147,10 +147,16 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoL
     return {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | mixes
 
 
+def _place(record: dict[str, Any]) -> tuple[int, int, int]:
+    """Of a run in the table."""
+    ways = [None, *WAYS]
+    return list(TASKS).index(record["task"]), INPUTS.index(record["inputs"]), ways.index(record["way"])
+
+
 def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
     """The runs that differ in their seed only, by task, inputs and way."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for record in sorted(records, key=lambda record: list(TASKS).index(record["task"])):
+    for record in sorted(records, key=_place):
         groups.setdefault((record["task"], record["inputs"], record["way"] or DEFAULT_WAY), []).append(record)
     return groups
 
