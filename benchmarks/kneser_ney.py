@@ -68,7 +68,8 @@ def estimate_discounts(counts: np.ndarray) -> np.ndarray:
     i = np.arange(4)
     discounts = i - (i + 1) * n[1] / (n[1] + 2 * n[2]) * n[1:5] / np.maximum(n[:4], 1)
     discounts[0] = 0
-    return discounts if ((discounts >= 0) & (discounts <= i)).all() else FALLBACK_DISCOUNTS
+    # One of 0 would leave nothing for what was never seen after a context.
+    return discounts if ((discounts[1:] > 0) & (discounts[1:] <= i[1:])).all() else FALLBACK_DISCOUNTS
 
 
 @dataclass

@@ -35,4 +35,12 @@ def sum_over_processes(value: float, accelerator: Accelerator) -> float:
     return total.item()
 
 
-__all__ = ["on_cpu", "sum_over_processes", "this_process"]
+def part(process: PartialState):
+    """The end of what the processes do together; one that ends with gloo's threads alive may be aborted."""
+    if process.num_processes > 1:
+        process.wait_for_everyone()
+        time.sleep(0.1)  # for the threads to let go of the last tensors, as above
+        process.destroy_process_group()
+
+
+__all__ = ["on_cpu", "part", "sum_over_processes", "this_process"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ ROOT = Path(__file__).parent.parent
 SHARED = [Path(os.environ["ELMO_HF_SHARED"])] if "ELMO_HF_SHARED" in os.environ else [ROOT.parent / "shared"]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Remote code that a test trusts is imported from here: another place for each process, and the same for all its tests.
+MODULES = tempfile.TemporaryDirectory(prefix="elmo-hf-modules-")
+os.environ["HF_MODULES_CACHE"] = MODULES.name
 # Timing never decides a test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

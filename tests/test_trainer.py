@@ -130,6 +130,7 @@ def test_predictions_are_logits_alone(tmp_path):
 
 PARALLEL = """
 import json, sys
+from elmo_hf.processes import part, this_process
 from tests.test_trainer import new_head, new_trainer
 
 folder, batch_size = sys.argv[1:]
@@ -144,6 +145,7 @@ found = {
 }
 with open(f"{folder}/process-{trainer.args.process_index}.json", "w") as file:
     json.dump(found, file)
+part(this_process())
 """
 
 

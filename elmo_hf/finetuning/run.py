@@ -13,7 +13,7 @@ from transformers import set_seed
 
 from ..classification_elmo import ElmoTaskModel
 from ..errors import RunError, TextError
-from ..processes import this_process
+from ..processes import part, this_process
 from ..publishing import Records, is_made_here, write_card
 from ..publishing.records import FINETUNING as RUN
 from ..publishing.records import RESULTS
@@ -158,7 +158,7 @@ class FinetuningRun:
         }
         if trainer.trainer.is_world_process_zero():
             self._save(trainer, splits, results, folder)
-        trainer.trainer.accelerator.wait_for_everyone()
+        part(this_process())
         return results
 
     def _save(self, trainer: HeadTrainer, splits: Splits, results: dict[str, dict[str, float]], folder: Path):

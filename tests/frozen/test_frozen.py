@@ -36,8 +36,7 @@ def test_there_is_one():
 
 
 @pytest.mark.parametrize("trust_remote_code", [False, True])
-def test_with_this_package(frozen, trust_remote_code, tmp_path, monkeypatch):
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+def test_with_this_package(frozen, trust_remote_code):
     assert_same_numbers(numbers.numbers_of(frozen, trust_remote_code), frozen)
 
 
