@@ -1,4 +1,4 @@
-"""A folder that is there as a whole, or not at all."""
+"""Folders and files that are there as a whole, or not at all."""
 
 import os
 import shutil
@@ -49,6 +49,16 @@ def move_files(stage: Path, folder: Path):
         shutil.move(path, folder / path.name)
 
 
+def write_atomically(path: Path, text: str):
+    """Writes a file, or leaves the one that is there."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def refuse_used(folder: Path):
     """Refuses a folder that is neither new nor empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -63,4 +73,4 @@ def _open_to_others(folder: Path):
         path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
-__all__ = ["move_files", "refuse_used", "staged_folder"]
+__all__ = ["move_files", "refuse_used", "staged_folder", "write_atomically"]

@@ -17,7 +17,7 @@ from ..processes import part, this_process
 from ..publishing import Records, is_made_here, write_card
 from ..publishing.records import FINETUNING as RUN
 from ..publishing.records import RESULTS
-from ..staging import move_files, refuse_used
+from ..staging import move_files, refuse_used, write_atomically
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import read_labelled
 from .settings import FinetuningSettings
@@ -108,7 +108,7 @@ class FinetuningRun:
         trainer, splits = self._prepare(folder)  # finds what is wrong before there is a folder
         if process.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
-            _write_atomically(folder / RUN, asdict(self))
+            _write_json(folder / RUN, asdict(self))
         process.wait_for_everyone()
         return self._finish(trainer, splits, folder, resume=False)
 
@@ -174,7 +174,7 @@ class FinetuningRun:
         recorded = results | {"epochs": trainer.trainer.state.epoch, "examples": sizes}
         if is_made_here(folder):
             write_card(folder, Records(finetuning=asdict(self), results=recorded))
-        _write_atomically(folder / RESULTS, recorded)
+        _write_json(folder / RESULTS, recorded)
         for name in (CHECKPOINTS, LAYERS):
             shutil.rmtree(folder / name, ignore_errors=True)
 
@@ -191,10 +191,8 @@ def _refuse_run(folder: Path):
     refuse_used(folder)
 
 
-def _write_atomically(path: Path, values: dict[str, Any]):
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+def _write_json(path: Path, values: dict[str, Any]):
+    write_atomically(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 __all__ = ["FinetuningRun", "Splits", "TaskData", "reading_options"]

@@ -18,7 +18,7 @@ from ..modeling_elmo import ElmoForPreTraining
 from ..processes import this_process
 from ..publishing import is_made_here, write_card
 from ..publishing.records import PRETRAINING as RUN
-from ..staging import move_files, refuse_used
+from ..staging import move_files, refuse_used, write_atomically
 from ..tokenization_elmo import ElmoTokenizer
 from .evaluation import Perplexity
 from .precision import choose_precision
@@ -119,7 +119,7 @@ class Run:
                 folder.mkdir(parents=True, exist_ok=True)
                 model.config.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
-                _write_atomically(folder / RUN, json.dumps(description, indent=2))
+                write_atomically(folder / RUN, json.dumps(description, indent=2))
             process.wait_for_everyone()
             run = cls(folder, model, tokenizer, _read_description(folder))
             run.trainer.save()  # from here on there is something to resume from
@@ -143,7 +143,7 @@ class Run:
                 f"{folder} has no complete checkpoint: the run never began; remove the folder and start anew."
             )
         if process.is_main_process and changes:
-            _write_atomically(folder / RUN, json.dumps(description, indent=2))
+            write_atomically(folder / RUN, json.dumps(description, indent=2))
         return run
 
     def train(self) -> Perplexity | None:
@@ -239,12 +239,6 @@ def _read_description(folder: Path) -> dict[str, Any]:
         return json.loads((folder / RUN).read_text("utf-8"))
     except FileNotFoundError:
         raise RunError(f"{folder} holds no run ({RUN} is missing): leave --resume away to begin one.") from None
-
-
-def _write_atomically(path: Path, text: str):
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 __all__ = ["Run", "RunText"]

@@ -10,6 +10,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
+from ..staging import write_atomically
 from .content import CardContent, finite_perplexities, split_metrics, task_of
 from .curve import draw_curve
 from .metadata import check_metadata
@@ -62,10 +63,10 @@ def write_card(
         content = CardContent(config, records, mixes, name)
         card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), mark=MARK, **content.fields())
     if mixes:
-        _write(out / MIXES, draw_mixes({place: {"": mix.weights} for place, mix in mixes.items()}))
+        write_atomically(out / MIXES, draw_mixes({place: {"": mix.weights} for place, mix in mixes.items()}))
     if content.has_curve:
-        _write(out / CURVE, draw_curve(records.history or []))
-    _write(out / CARD, str(card))
+        write_atomically(out / CURVE, draw_curve(records.history or []))
+    write_atomically(out / CARD, str(card))
     return out / CARD
 
 
@@ -152,15 +153,6 @@ def _learned_mixes(mixes: dict[str, Mix]) -> dict[str, Mix]:
     if own is not None and max(own.weights) - min(own.weights) < 1e-6 and own.gamma == 1:
         return {place: mix for place, mix in mixes.items() if place != "model"}
     return mixes
-
-
-def _write(path: Path, text: str):
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 __all__ = ["CARD", "is_made_here", "read_metadata", "write_card"]
