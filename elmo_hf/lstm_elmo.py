@@ -88,7 +88,7 @@ def lstm(
     Returns:
         The outputs `(directions, words, size)`, and both states after each sequence's last word.
     """
-    keeps = _keeps(resets, step_sizes, hidden.dtype)
+    keeps = state_keeps(resets, step_sizes, hidden.dtype)
     cell = cell.contiguous()
     tensors = (inputs, hidden, cell, *weights)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
@@ -96,7 +96,7 @@ def lstm(
     return _run(inputs.to(dtype), hidden, cell, weights.to(dtype), clips, step_sizes, keeps)
 
 
-def _keeps(resets: torch.Tensor | None, step_sizes: list[int], dtype: torch.dtype) -> list[torch.Tensor | None]:
+def state_keeps(resets: torch.Tensor | None, step_sizes: list[int], dtype: torch.dtype) -> list[torch.Tensor | None]:
     """For each step what the state before it is multiplied by, `(sequences, 1)`; `None` where all of it stays."""
     if resets is None:
         return [None] * len(step_sizes)
@@ -117,8 +117,8 @@ def _run(
     """As [`lstm`]; what the gradient needs is added to `trace`."""
     outputs, last_hidden, last_cell = [], [], []
     start = 0
-    state_keeps = iter(keeps)
-    for sizes in _chunks(step_sizes, weights.input):
+    steps_keep = iter(keeps)
+    for sizes in step_chunks(step_sizes, _gate_bytes(weights.input)):
         stop = start + sum(sizes)
         chunk = torch.baddbmm(weights.bias, inputs[:, start:stop], weights.input)
         for size, gates in zip(sizes, chunk.split(sizes, dim=1), strict=True):
@@ -126,7 +126,7 @@ def _run(
                 last_hidden.append(hidden[:, size:])
                 last_cell.append(cell[:, size:])
                 hidden, cell = hidden[:, :size], cell[:, :size]
-            if (keep := next(state_keeps)) is not None:
+            if (keep := next(steps_keep)) is not None:
                 hidden, cell = hidden * keep, cell * keep
             gates = torch.baddbmm(gates, hidden.to(gates.dtype), weights.recurrent)
             *activated, new_cell, unprojected = cell_step(gates, cell, clips.cell)
@@ -140,9 +140,14 @@ def _run(
     return torch.cat(outputs, dim=1), torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
 
 
-def _chunks(step_sizes: list[int], weight: torch.Tensor) -> Iterator[list[int]]:
+def _gate_bytes(weight: torch.Tensor) -> int:
+    """Of the gates of one word."""
+    return weight.shape[0] * weight.shape[2] * weight.dtype.itemsize
+
+
+def step_chunks(step_sizes: list[int], gate_bytes: int) -> Iterator[list[int]]:
     """Groups consecutive time steps whose gates fit into `GATE_BYTES_PER_CHUNK` (one step at least)."""
-    words = GATE_BYTES_PER_CHUNK // (weight.shape[0] * weight.shape[2] * weight.dtype.itemsize)
+    words = GATE_BYTES_PER_CHUNK // gate_bytes
     chunk_of_step = [total // max(words, 1) for total in itertools.accumulate(step_sizes)]
     for _, steps in itertools.groupby(zip(chunk_of_step, step_sizes, strict=True), key=lambda step: step[0]):
         yield [size for _, size in steps]
@@ -241,7 +246,7 @@ class _LSTM(torch.autograd.Function):
         way_back = _WayBack(weights, ctx.clips, list(ctx.keeps), d_last_hidden, d_last_cell)
         d_inputs = []
         stop = inputs.shape[1]
-        for sizes in reversed(list(_chunks(ctx.step_sizes, weights.input))):
+        for sizes in reversed(list(step_chunks(ctx.step_sizes, _gate_bytes(weights.input)))):
             start = stop - sum(sizes)
             steps, trace = trace[-len(sizes) :], trace[: -len(sizes)]
             d_gates, d_projected = way_back.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
@@ -332,4 +337,4 @@ def _add_weight_gradients(
         totals.projection.add_(torch.bmm(unprojected.mT, d_projected))
 
 
-__all__ = ["LSTMClips", "LSTMWeights", "lstm"]
+__all__ = ["LSTMClips", "LSTMWeights", "cell_step", "lstm", "state_keeps", "step_chunks"]

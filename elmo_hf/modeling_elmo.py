@@ -29,6 +29,7 @@ from .loading_elmo import (
     weight_errors,
 )
 from .mixer_elmo import ElmoMixer
+from .quantization_elmo import METHOD, NO_TRAINING, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
 from .softmax_elmo import ElmoSoftmax, build_softmax
 from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
@@ -142,7 +143,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
             folder = load_config.pretrained_model_name_or_path
             check_paths(checkpoint_files, folder if folder is not None and os.path.isdir(folder) else None)
             if expected_keys is None:
-                any_shape = load_config.ignore_mismatched_sizes or load_config.hf_quantizer is not None
+                quantizer = load_config.hf_quantizer
+                any_shape = load_config.ignore_mismatched_sizes
+                if quantizer is not None:  # transformers itself then takes any shape; of ours they are known
+                    any_shape = quantizer.quantization_config.quant_method != METHOD
                 check_shapes(model, tensor_shapes(checkpoint_files), model.base_model_prefix, any_shape)
         return PreTrainedModel._load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys)
 
@@ -170,10 +174,41 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 shutil.copyfile(path, Path(save_directory) / path.name)
         super().save_pretrained(save_directory, is_main_process, **kwargs)
 
+    def quantize(self):
+        """
+        Turns the biLM's recurrent, projection and highway weights into int8, in place; see [`ElmoInt8Config`]. The
+        model is then for inference, and what is saved is a quarter as large.
+
+        Returns:
+            The model itself.
+        """
+        quantizer = ElmoInt8Quantizer(ElmoInt8Config(), pre_quantized=False)
+        quantizer.preprocess_model(self)
+        self.hf_quantizer = quantizer
+        quantizer.postprocess_model(self)
+        return self
+
+    def _quantize_modules(self):
+        for module in self.modules():
+            if isinstance(module, ElmoModel):
+                module.token_encoder.requires_grad_(False)
+                module.layers.requires_grad_(False)
+        for module in list(self.modules()):
+            if isinstance(module, (ElmoLinear, ElmoRecurrentLayer)):
+                module.quantize()
+
+    def _check_quantized(self):
+        for name, module in self.named_modules():
+            if isinstance(module, ElmoInt8Weight):
+                module.check(name)
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         """The original's initialisation."""
-        if isinstance(module, ElmoRecurrentLayer):
+        if isinstance(module, ElmoInt8Weight):
+            if not all(getattr(buffer, "_is_hf_initialized", False) for buffer in module.buffers()):
+                raise ValueError("The file lacks int8 weights that its config announces: they cannot be made anew.")
+        elif isinstance(module, ElmoRecurrentLayer):
             for name, bound in module.glorot_bounds().items():
                 init.uniform_(getattr(module, name), -bound, bound)
             init.zeros_(module.bias)
@@ -189,7 +224,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.uniform_(module.weight, -0.05, 0.05)
             init.zeros_(module.bias)
         elif isinstance(module, ElmoLinear):
-            init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
+            if isinstance(module.weight, nn.Parameter):
+                init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
             init.constant_(module.bias, module.initial_bias)
         elif isinstance(module, nn.Embedding):
             init.uniform_(module.weight, -1.0, 1.0)
@@ -251,6 +287,8 @@ class ElmoModel(ElmoPreTrainedModel):
         self._set_bilm_trainable(True)
 
     def _set_bilm_trainable(self, trainable: bool):
+        if trainable and self.layers[0].is_quantized:
+            raise ValueError(NO_TRAINING)
         self.token_encoder.requires_grad_(trainable)
         self.layers.requires_grad_(trainable)
         self._bilm_is_frozen = not trainable
@@ -446,7 +484,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def _weight_dtype(self) -> torch.dtype:
         """Of the stored weights; `self.dtype` walks the parameters, of which data parallelism's replicas have none."""
         layer: ElmoRecurrentLayer = self.layers[0]  # ty: ignore[invalid-assignment]
-        return layer.input_weight.dtype
+        return layer.bias.dtype  # the others may be int8
 
     def _unmask(self, vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`(words in all rows, size)` → `(batch, words, size)`, zero where masked."""

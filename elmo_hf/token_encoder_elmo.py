@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
 from .precision_elmo import product_dtype, round_up
+from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -48,8 +49,22 @@ class ElmoLinear(nn.Linear):
         self.initial_bias = initial_bias
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if isinstance(self.weight, ElmoInt8Weight):
+            return self._forward_quantized(input, self.weight)
         dtype = product_dtype(self.weight)
         return F.linear(input.to(dtype), self.weight.to(dtype), self.bias.to(dtype))
+
+    def _forward_quantized(self, input: torch.Tensor, weight: ElmoInt8Weight) -> torch.Tensor:
+        if self.training or (torch.is_grad_enabled() and input.requires_grad):
+            raise ValueError(NO_TRAINING)
+        (matrix,) = weight.matrices()
+        with torch.no_grad(), torch.autocast(input.device.type, enabled=False):
+            return matrix(input.float(), self.bias.float())
+
+    def quantize(self):
+        """Turns the weight into int8, in place."""
+        if isinstance(self.weight, nn.Parameter):
+            quantize_weight(self, "weight", self.weight.unsqueeze(0))
 
 
 class ElmoHighway(nn.Module):

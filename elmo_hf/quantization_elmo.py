@@ -1,0 +1,295 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+Weights in 8 bits, for inference on a CPU: products of integers, and the quantiser that transformers loads them with.
+
+A weight has one scale an output, a row of activations one scale of its own, found as it comes: no calibration, and a
+row's result does not depend on the rows beside it. The products are torch's own oneDNN operators: torchao quantises
+`nn.Linear` alone, and its int8 products are some hundred times slower on a CPU unless they are compiled.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING, AUTO_QUANTIZER_MAPPING
+from transformers.quantizers.base import HfQuantizer
+from transformers.utils.quantization_config import QuantizationConfigMixin
+
+METHOD = "elmo_int8"
+LARGEST = 127  # of a weight: its integers are symmetric around 0
+SMALLEST_SCALE = 1e-30  # for weights and rows of nothing but zeros
+NO_TRAINING = (
+    "The biLM's weights are int8 and cannot learn. Call `freeze_bilm()` to train what stands on it, or load the "
+    "weights without `quantization_config` to train them, and quantise the result."
+)
+
+_packing = threading.Lock()
+
+
+# ---- products
+
+
+def has_int8_products(device: torch.device) -> bool:
+    """Whether there are products of integers that are fast: those of oneDNN on an x86 processor."""
+    if device.type != "cpu" or torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+        return False
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
+
+
+def _activation_levels() -> int:
+    """
+    How far the integers of activations go from their zero. Processors without VNNI add two products in 16 bits, which
+    hold those of 7 bits by 8, and no more.
+    """
+    return 127 if torch.cpu._is_vnni_supported() else 63
+
+
+def quantize_rows(rows: torch.Tensor, digits: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Args:
+        rows: `(..., rows, inputs)`, fp32.
+        digits: 1, or 2 for integers of what the first ones leave too.
+
+    Returns:
+        uint8 `(..., digits * rows, inputs)`, its zero one above [`_activation_levels`], and the absolute maximum of
+        each row, `(..., rows, 1)`, fp32.
+    """
+    levels = _activation_levels()
+    maxima = torch.linalg.vector_norm(rows, float("inf"), dim=-1, keepdim=True)
+    scaled = (rows * (levels / maxima.clamp_min(SMALLEST_SCALE))).add_(levels + 1)
+    integers = (scaled + 0.5).to(torch.uint8)  # all are positive: to cut the fraction off is to round
+    if digits == 2:
+        rest = scaled.sub_(integers).mul_(2 * levels).add_(levels + 1.5)
+        integers = torch.cat([integers, rest.to(torch.uint8)], dim=-2)
+    return integers, maxima
+
+
+class Int8Matrix:
+    """
+    A weight in int8, with a scale for each output, for products on its left. It is held once, in the layout of the
+    processor's products; where there are none of integers, in fp32.
+
+    Args:
+        weight (`torch.Tensor` of shape `(outputs, inputs)`): int8.
+        scales (`torch.Tensor` of shape `(outputs,)`): fp32.
+        digits (`int`): Of the activations in products of integers, 1 or 2.
+    """
+
+    def __init__(self, weight: torch.Tensor, scales: torch.Tensor, digits: int = 1):
+        self.scales, self.digits, self.packed, self.dense = scales, digits, None, None
+        if has_int8_products(weight.device):
+            self.packed = torch.ops.onednn.qlinear_prepack(weight, None)
+            self.zeros = torch.zeros(len(scales), dtype=torch.int64)
+        else:
+            self.dense = (weight.float() * scales.unsqueeze(1)).t()
+
+    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """`rows @ W + bias`: `(rows, inputs)` fp32 → `(rows, outputs)` fp32; a bias may be of each row's own."""
+        if self.dense is not None:
+            return rows @ self.dense if bias is None else torch.addmm(bias, rows, self.dense)
+        return self.multiply(*quantize_rows(rows, self.digits), bias)
+
+    def multiply(
+        self,
+        integers: torch.Tensor,
+        maxima: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        out: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """As a call, with rows that [`quantize_rows`] has turned into integers; `out` is where the result goes."""
+        levels = _activation_levels()
+        product = torch.ops.onednn.qlinear_pointwise(
+            integers,
+            1 / levels,
+            levels + 1,
+            self.packed,
+            self.scales,
+            self.zeros,
+            None,  # a bias would be scaled with the rows
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
+        )
+        if self.digits == 2:
+            first, second = product.chunk(2)
+            product = first.add_(second, alpha=1 / (2 * levels))
+        out = product if out is None else out
+        if bias is None:
+            return torch.mul(product, maxima, out=out)
+        return torch.addcmul(bias, product, maxima, out=out)
+
+    def unpacked(self) -> torch.Tensor:
+        """The weight again, `(outputs, inputs)`, int8."""
+        if self.packed is None:
+            raise ValueError("This matrix is in fp32: its integers are where it was made from.")
+        return self.packed.to_dense().t()
+
+
+# ---- weights of modules
+
+
+class ElmoInt8Weight(nn.Module):
+    """
+    Stands where a module had a float weight, for one direction or several.
+
+    Once it was multiplied with on a CPU it is there in the layout of the products alone. `values` then has a shape and
+    no memory, and is made again when it is saved, copied or moved.
+
+    Args:
+        weight (`torch.Tensor` of shape `(directions, outputs, inputs)`): Of any float type.
+        digits (`int`): As in [`Int8Matrix`].
+
+    Attributes:
+        values (`torch.Tensor` of shape `(directions, outputs, inputs)`): int8.
+        scales (`torch.Tensor` of shape `(directions, outputs)`): fp32; the weight is their product.
+    """
+
+    values: torch.Tensor
+    scales: torch.Tensor
+
+    def __init__(self, weight: torch.Tensor, digits: int = 1):
+        super().__init__()
+        self.digits = digits
+        weight = weight.detach().float()
+        largest = weight.abs().amax(dim=-1, keepdim=True)
+        if not largest.is_meta and not largest.isfinite().all():
+            raise ValueError("A weight is not finite: it cannot be quantised.")
+        scales = (largest / LARGEST).clamp_min(SMALLEST_SCALE)
+        self.register_buffer("values", (weight / scales).round().to(torch.int8).contiguous())
+        self.register_buffer("scales", scales.squeeze(-1))
+        self._matrices: list[Int8Matrix] | None = None
+
+    def matrices(self) -> list[Int8Matrix]:
+        """One a direction."""
+        if not has_int8_products(self.scales.device):  # in fp32, for the time of a call
+            return self._make_matrices()
+        with _packing:
+            if self._matrices is None:
+                self._matrices = self._make_matrices()
+                self.values = torch.empty_like(self.values, device="meta")
+            return self._matrices
+
+    def product(self, directions: slice) -> Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]:
+        """
+        A function `(rows, added)` → `rows @ W + added`, with rows `(directions, rows, inputs)`, and what is added
+        `(directions, rows or 1, outputs)` or `None`.
+        """
+        matrices = self.matrices()[directions]
+
+        def multiply(rows: torch.Tensor, added: torch.Tensor | None = None) -> torch.Tensor:
+            biases = [None] * len(matrices) if added is None else added
+            if matrices[0].packed is None:
+                return torch.stack([matrix(*pair) for matrix, *pair in zip(matrices, rows, biases, strict=True)])
+            products = rows.new_empty(*rows.shape[:2], len(matrices[0].scales))
+            for matrix, *direction in zip(matrices, *quantize_rows(rows, self.digits), biases, products, strict=True):
+                matrix.multiply(*direction)
+            return products
+
+        return multiply
+
+    def _make_matrices(self) -> list[Int8Matrix]:
+        return [Int8Matrix(*direction, self.digits) for direction in zip(self.values, self.scales, strict=True)]
+
+    def _unpacked(self) -> torch.Tensor:
+        matrices = self._matrices
+        return self.values if matrices is None else torch.stack([matrix.unpacked() for matrix in matrices])
+
+    def _unpack(self):
+        with _packing:
+            self.values, self._matrices = self._unpacked(), None
+
+    def _apply(self, fn, recurse=True):
+        self._unpack()
+        scales = self.scales
+        super()._apply(fn, recurse)
+        if self.scales.dtype != torch.float32:  # they are no weights, and stay exact in a model of lower precision
+            self.scales = scales.to(self.scales.device)
+        return self
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[f"{prefix}values"] = self._unpacked()
+
+    def _load_from_state_dict(self, *args):
+        self._unpack()
+        super()._load_from_state_dict(*args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._unpack()
+        return self.__dict__.copy()
+
+    def check(self, name: str):
+        """Refuses what a file held in its place."""
+        for part, dtype in (("values", torch.int8), ("scales", torch.float32)):
+            found = getattr(self, part)
+            if found.dtype != dtype or not found.isfinite().all():
+                raise ValueError(f"{name}.{part} should be finite and of type {dtype}, found {found.dtype}.")
+
+
+def quantize_weight(module: nn.Module, name: str, weight: torch.Tensor, digits: int = 1):
+    """Puts a weight of 8 bits in the place of a parameter; `weight` is its `(directions, outputs, inputs)`."""
+    quantized = ElmoInt8Weight(weight, digits)
+    delattr(module, name)
+    setattr(module, name, quantized)
+
+
+# ---- transformers' interface
+
+
+class ElmoInt8Config(QuantizationConfigMixin):
+    """
+    Asks for 8-bit weights: `from_pretrained(folder, quantization_config=ElmoInt8Config())`. There is nothing to choose.
+    """
+
+    def __init__(self, quant_method: str = METHOD, **kwargs):
+        if quant_method != METHOD or kwargs:
+            raise ValueError(f"ELMo's int8 has no options, found { ({'quant_method': quant_method} | kwargs)!r:.200}.")
+        self.quant_method = METHOD  # ty: ignore[invalid-assignment]
+
+
+class ElmoInt8Quantizer(HfQuantizer):
+    """
+    Turns ELMo's weights into int8 when they have been loaded, or makes place for those that a file has.
+
+    The work is done by the model itself: its class may come from this package or with a repository, and so may this
+    one.
+    """
+
+    def _process_model_before_weight_loading(self, model, **kwargs):
+        if self.pre_quantized:
+            model._quantize_modules()
+
+    def _process_model_after_weight_loading(self, model, **kwargs):
+        if not self.pre_quantized:
+            model._quantize_modules()
+        model._check_quantized()
+
+    def get_new_dtype(self, converter, param, dtype: torch.dtype | None) -> torch.dtype | None:
+        """A file's integers stay what they are: what is none is found when all is loaded."""
+        return None if dtype == torch.int8 else super().get_new_dtype(converter, param, dtype)
+
+    def is_serializable(self) -> bool:
+        return True
+
+    @property
+    def is_trainable(self) -> bool:
+        """A head on it is. The biLM refuses by itself."""
+        return True
+
+    @property
+    def is_qat_trainable(self) -> bool:
+        """Without it the Trainer asks for adapters, where the head is what learns."""
+        return True
+
+
+# Not by transformers' decorators: they refuse a second copy of this file, from a repository beside the package.
+AUTO_QUANTIZATION_CONFIG_MAPPING.setdefault(METHOD, ElmoInt8Config)
+AUTO_QUANTIZER_MAPPING.setdefault(METHOD, ElmoInt8Quantizer)
+
+
+__all__ = ["ElmoInt8Config", "ElmoInt8Quantizer", "ElmoInt8Weight", "Int8Matrix", "has_int8_products", "quantize_rows"]
