@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING, AUTO_QUANTIZER_MAPPING
+from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING, register_quantization_config, register_quantizer
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
@@ -57,7 +57,7 @@ def quantize_rows(rows: torch.Tensor, digits: int = 1) -> tuple[torch.Tensor, to
         each row, `(..., rows, 1)`, fp32.
     """
     levels = _activation_levels()
-    maxima = torch.linalg.vector_norm(rows, float("inf"), dim=-1, keepdim=True)
+    maxima = rows.abs().amax(dim=-1, keepdim=True)
     scaled = (rows * (levels / maxima.clamp_min(SMALLEST_SCALE))).add_(levels + 1)
     integers = (scaled + 0.5).to(torch.uint8)  # all are positive: to cut the fraction off is to round
     if digits == 2:
@@ -182,12 +182,14 @@ class ElmoInt8Weight(nn.Module):
         matrices = self.matrices()[directions]
 
         def multiply(rows: torch.Tensor, added: torch.Tensor | None = None) -> torch.Tensor:
-            biases = [None] * len(matrices) if added is None else added
+            biases: list[torch.Tensor | None] = [None] * len(matrices) if added is None else list(added)
             if matrices[0].packed is None:
-                return torch.stack([matrix(*pair) for matrix, *pair in zip(matrices, rows, biases, strict=True)])
+                found = (matrix(row, bias) for matrix, row, bias in zip(matrices, rows, biases, strict=True))
+                return torch.stack(list(found))
+            integers, maxima = quantize_rows(rows, self.digits)  # of all directions at once
             products = rows.new_empty(*rows.shape[:2], len(matrices[0].scales))
-            for matrix, *direction in zip(matrices, *quantize_rows(rows, self.digits), biases, products, strict=True):
-                matrix.multiply(*direction)
+            for place, matrix in enumerate(matrices):
+                matrix.multiply(integers[place], maxima[place], biases[place], out=products[place])
             return products
 
         return multiply
@@ -227,7 +229,7 @@ class ElmoInt8Weight(nn.Module):
         """Refuses what a file held in its place."""
         for part, dtype in (("values", torch.int8), ("scales", torch.float32)):
             found = getattr(self, part)
-            if found.dtype != dtype or not found.isfinite().all():
+            if found.dtype != dtype or not (found.is_meta or found.isfinite().all()):
                 raise ValueError(f"{name}.{part} should be finite and of type {dtype}, found {found.dtype}.")
 
 
@@ -265,9 +267,10 @@ class ElmoInt8Quantizer(HfQuantizer):
             model._quantize_modules()
 
     def _process_model_after_weight_loading(self, model, **kwargs):
-        if not self.pre_quantized:
+        if self.pre_quantized:
+            model._check_quantized()
+        else:
             model._quantize_modules()
-        model._check_quantized()
 
     def get_new_dtype(self, converter, param, dtype: torch.dtype | None) -> torch.dtype | None:
         """A file's integers stay what they are: what is none is found when all is loaded."""
@@ -287,9 +290,9 @@ class ElmoInt8Quantizer(HfQuantizer):
         return True
 
 
-# Not by transformers' decorators: they refuse a second copy of this file, from a repository beside the package.
-AUTO_QUANTIZATION_CONFIG_MAPPING.setdefault(METHOD, ElmoInt8Config)
-AUTO_QUANTIZER_MAPPING.setdefault(METHOD, ElmoInt8Quantizer)
+if METHOD not in AUTO_QUANTIZER_MAPPING:  # a copy of this file, from a repository or the package, may have come first
+    register_quantization_config(METHOD)(ElmoInt8Config)
+    register_quantizer(METHOD)(ElmoInt8Quantizer)
 
 
 __all__ = ["ElmoInt8Config", "ElmoInt8Quantizer", "ElmoInt8Weight", "Int8Matrix", "has_int8_products", "quantize_rows"]

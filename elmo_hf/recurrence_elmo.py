@@ -152,18 +152,22 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         chosen = slice(directions[0], directions[-1] + 1)
         inputs = inputs.float()
         with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
-            weights = self.input_weight, self.recurrent_weight, self.projection_weight
             output, hidden, cell = run_lstm(
                 inputs,
                 hidden.float(),
                 cell.float(),
-                LSTMProducts(*(None if weight is None else weight.product(chosen) for weight in weights)),
+                self._products(chosen),
                 self._bias(chosen).float(),
                 LSTMClips(self.cell_clip, self.projection_clip),
                 step_sizes,
                 state_keeps(resets, step_sizes, torch.float32),
             )
         return output + inputs if self.residual else output, hidden, cell
+
+    def _products(self, chosen: slice) -> LSTMProducts:
+        """With the int8 weights of the chosen directions."""
+        weights = [getattr(self, name) for name in ("input_weight", "recurrent_weight", "projection_weight")]
+        return LSTMProducts(*(None if weight is None else weight.product(chosen) for weight in weights))  # ty: ignore[invalid-argument-type]
 
     def _weights(self, directions: list[int]) -> LSTMWeights:
         """The weights of the given directions, the forget bias added."""
