@@ -174,7 +174,7 @@ class ElmoInt8Weight(nn.Module):
         if not largest.is_meta and not largest.isfinite().all():
             raise ValueError("A weight is not finite: it cannot be quantised.")
         scales = (largest / LARGEST).clamp_min(SMALLEST_SCALE)
-        self.register_buffer("values", (weight / scales).round().to(torch.int8).contiguous())
+        self.register_buffer("values", (weight / scales).round_().to(torch.int8).contiguous())
         self.register_buffer("scales", scales.squeeze(-1))
         self._matrices: list[Int8Matrix] | None = None
 
