@@ -75,7 +75,7 @@ def lstm(
     resets: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs one layer.
+    Runs one layer, so that gradients can be computed. Without: [`run_lstm`].
 
     Args:
         inputs: `(directions, words, size)`, packed: step by step, the longest sequence first.
@@ -89,11 +89,12 @@ def lstm(
         The outputs `(directions, words, size)`, and both states after each sequence's last word.
     """
     keeps = state_keeps(resets, step_sizes, hidden.dtype)
-    cell = cell.contiguous()
-    tensors = (inputs, hidden, cell, *weights)
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        return _LSTM.apply(*tensors, clips, step_sizes, dtype, keeps)
-    return _run(inputs.to(dtype), hidden, cell, weights.to(dtype), clips, step_sizes, keeps)
+    return _LSTM.apply(inputs, hidden, cell.contiguous(), *weights, clips, step_sizes, dtype, keeps)
+
+
+def needs_gradient(*tensors: torch.Tensor | None) -> bool:
+    """Whether what is computed from these will be asked for its gradient."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def state_keeps(resets: torch.Tensor | None, step_sizes: list[int], dtype: torch.dtype) -> list[torch.Tensor | None]:
@@ -112,13 +113,13 @@ def _run(
     clips: LSTMClips,
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
-    trace: list[_Step] | None = None,
+    trace: list[_Step],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As [`lstm`]; what the gradient needs is added to `trace`."""
     outputs, last_hidden, last_cell = [], [], []
     start = 0
-    steps_keep = iter(keeps)
-    for sizes in step_chunks(step_sizes, _gate_bytes(weights.input)):
+    keep_of_step = iter(keeps)
+    for sizes in _chunks(step_sizes, weights.input):
         stop = start + sum(sizes)
         chunk = torch.baddbmm(weights.bias, inputs[:, start:stop], weights.input)
         for size, gates in zip(sizes, chunk.split(sizes, dim=1), strict=True):
@@ -126,12 +127,11 @@ def _run(
                 last_hidden.append(hidden[:, size:])
                 last_cell.append(cell[:, size:])
                 hidden, cell = hidden[:, :size], cell[:, :size]
-            if (keep := next(steps_keep)) is not None:
+            if (keep := next(keep_of_step)) is not None:
                 hidden, cell = hidden * keep, cell * keep
             gates = torch.baddbmm(gates, hidden.to(gates.dtype), weights.recurrent)
             *activated, new_cell, unprojected = cell_step(gates, cell, clips.cell)
-            if trace is not None:
-                trace.append(_Step(hidden, cell, *activated, new_cell))
+            trace.append(_Step(hidden, cell, *activated, new_cell))
             hidden, cell = _project(unprojected, weights.projection, clips.projection, cell.dtype), new_cell
             outputs.append(hidden)
         start = stop
@@ -140,13 +140,14 @@ def _run(
     return torch.cat(outputs, dim=1), torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
 
 
-def _gate_bytes(weight: torch.Tensor) -> int:
-    """Of the gates of one word."""
-    return weight.shape[0] * weight.shape[2] * weight.dtype.itemsize
+def _chunks(step_sizes: list[int], weight: torch.Tensor) -> Iterator[list[int]]:
+    return step_chunks(step_sizes, weight.shape[0] * weight.shape[2] * weight.dtype.itemsize)
 
 
 def step_chunks(step_sizes: list[int], gate_bytes: int) -> Iterator[list[int]]:
-    """Groups consecutive time steps whose gates fit into `GATE_BYTES_PER_CHUNK` (one step at least)."""
+    """
+    Groups consecutive time steps whose gates, `gate_bytes` a word, fit into `GATE_BYTES_PER_CHUNK` (one step at least).
+    """
     words = GATE_BYTES_PER_CHUNK // gate_bytes
     chunk_of_step = [total // max(words, 1) for total in itertools.accumulate(step_sizes)]
     for _, steps in itertools.groupby(zip(chunk_of_step, step_sizes, strict=True), key=lambda step: step[0]):
@@ -246,7 +247,7 @@ class _LSTM(torch.autograd.Function):
         way_back = _WayBack(weights, ctx.clips, list(ctx.keeps), d_last_hidden, d_last_cell)
         d_inputs = []
         stop = inputs.shape[1]
-        for sizes in reversed(list(step_chunks(ctx.step_sizes, _gate_bytes(weights.input)))):
+        for sizes in reversed(list(_chunks(ctx.step_sizes, weights.input))):
             start = stop - sum(sizes)
             steps, trace = trace[-len(sizes) :], trace[: -len(sizes)]
             d_gates, d_projected = way_back.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
@@ -337,4 +338,4 @@ def _add_weight_gradients(
         totals.projection.add_(torch.bmm(unprojected.mT, d_projected))
 
 
-__all__ = ["LSTMClips", "LSTMWeights", "cell_step", "lstm", "state_keeps", "step_chunks"]
+__all__ = ["LSTMClips", "LSTMWeights", "lstm", "needs_gradient", "state_keeps", "step_chunks"]

@@ -7,9 +7,10 @@ row's result does not depend on the rows beside it. The products are torch's own
 `nn.Linear` alone, and its int8 products, unless compiled, were 15 to 80 times slower (32 rows and 1).
 """
 
+import copy
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from torch import nn
 from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING, register_quantization_config, register_quantizer
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
+
+from .products_elmo import DenseMatrix
 
 METHOD = "elmo_int8"
 LARGEST = 127  # of a weight: its integers are symmetric around 0
@@ -94,54 +97,70 @@ def quantize_rows(rows: torch.Tensor, digits: int = 1) -> tuple[torch.Tensor, to
 
 class Int8Matrix:
     """
-    A weight in int8, with a scale for each output, for products on its left. It is held once, in the layout of the
-    processor's products; where there are none of integers, in fp32.
+    A weight in the layout of the processor's products of integers, one for each direction, for products on its left.
 
     Args:
-        weight (`torch.Tensor` of shape `(outputs, inputs)`): int8.
-        scales (`torch.Tensor` of shape `(outputs,)`): fp32.
-        digits (`int`): Of the activations in products of integers, 1 or 2.
+        weight (`torch.Tensor` of shape `(directions, outputs, inputs)`): int8.
+        scales (`torch.Tensor` of shape `(directions, outputs)`): fp32.
+        digits (`int`): Of the activations, 1 or 2.
     """
 
     def __init__(self, weight: torch.Tensor, scales: torch.Tensor, digits: int = 1):
         self.scales, self.digits = scales, digits
-        self.packed: Any = None
-        self.dense: torch.Tensor | None = None
-        if has_int8_products(weight.device):
-            self.packed = torch.ops.onednn.qlinear_prepack(weight, None)
-            self.zeros = torch.zeros_like(scales, dtype=torch.int64)
-        else:
-            self.dense = (weight.float() * scales.unsqueeze(1)).t()
+        self.zeros = torch.zeros_like(scales[0], dtype=torch.int64)
+        self.packed = [torch.ops.onednn.qlinear_prepack(matrix, None) for matrix in weight]
+
+    def __getitem__(self, directions: slice) -> "Int8Matrix":
+        """That of some directions."""
+        chosen = copy.copy(self)
+        chosen.scales, chosen.packed = self.scales[directions], self.packed[directions]
+        return chosen
 
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """`rows @ W + bias`: `(rows, inputs)` fp32 → `(rows, outputs)` fp32; a bias may be of each row's own."""
-        if self.dense is not None:
-            return rows @ self.dense if bias is None else torch.addmm(bias, rows, self.dense)
-        return self.multiply(*quantize_rows(rows, self.digits), bias)
+        """
+        `rows @ weight.mT + bias`
 
-    def multiply(
-        self,
-        integers: torch.Tensor,
-        maxima: torch.Tensor,
-        bias: torch.Tensor | None = None,
-        out: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """As a call, with rows that [`quantize_rows`] has turned into integers; `out` is where the result goes."""
+        Args:
+            rows: `(directions, rows, inputs)`, fp32.
+            bias: `(directions, 1, outputs)`, fp32.
+
+        Returns:
+            `(directions, rows, outputs)`, fp32.
+        """
+        products, maxima = self._products(rows)
+        found = rows.new_empty(*rows.shape[:2], self.scales.shape[1])
+        for place, product in enumerate(products):
+            if bias is None:
+                torch.mul(product, maxima[place], out=found[place])
+            else:
+                torch.addcmul(bias[place], product, maxima[place], out=found[place])
+        return found
+
+    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """`total + rows @ weight.mT`, in the memory of `total`."""
+        products, maxima = self._products(rows)
+        for place, product in enumerate(products):
+            total[place].addcmul_(product, maxima[place])
+        return total
+
+    def _products(self, rows: torch.Tensor) -> tuple[Iterator[torch.Tensor], torch.Tensor]:
+        """For each direction the product of the rows divided by their maxima, and these."""
+        integers, maxima = quantize_rows(rows, self.digits)  # of all directions at once
         levels = activation_levels()
-        product = integer_product(integers, levels, self.packed, self.scales, self.zeros)
-        if self.digits == 2:
-            first, second = product.chunk(2)
-            product = first.add_(second, alpha=1 / (2 * levels))
-        out = product if out is None else out
-        if bias is None:
-            return torch.mul(product, maxima, out=out)
-        return torch.addcmul(bias, product, maxima, out=out)
+
+        def products() -> Iterator[torch.Tensor]:
+            for part, packed, scales in zip(integers, self.packed, self.scales, strict=True):
+                product = integer_product(part, levels, packed, scales, self.zeros)
+                if self.digits == 2:
+                    first, second = product.chunk(2)
+                    product = first.add_(second, alpha=1 / (2 * levels))
+                yield product
+
+        return products(), maxima
 
     def unpacked(self) -> torch.Tensor:
-        """The weight again, `(outputs, inputs)`, int8."""
-        if self.packed is None:
-            raise ValueError("This matrix is in fp32: its integers are where it was made from.")
-        return self.packed.to_dense().t()
+        """The weight again, `(directions, outputs, inputs)`, int8."""
+        return torch.stack([packed.to_dense().t() for packed in self.packed])
 
 
 # ---- weights of modules
@@ -176,48 +195,24 @@ class ElmoInt8Weight(nn.Module):
         scales = (largest / LARGEST).clamp_min(SMALLEST_SCALE)
         self.register_buffer("values", (weight / scales).round_().to(torch.int8).contiguous())
         self.register_buffer("scales", scales.squeeze(-1))
-        self._matrices: list[Int8Matrix] | None = None
+        self._matrix: Int8Matrix | None = None
 
-    def matrices(self) -> list[Int8Matrix]:
-        """One a direction."""
+    def matrix(self, directions: slice) -> Int8Matrix | DenseMatrix:
+        """For products with the weights of some directions."""
         if not has_int8_products(self.scales.device):  # in fp32, for the time of a call
-            return self._make_matrices()
+            return DenseMatrix((self.values[directions] * self.scales[directions].unsqueeze(-1)).mT)
         with _packing:
-            if self._matrices is None:
-                self._matrices = self._make_matrices()
+            if self._matrix is None:
+                self._matrix = Int8Matrix(self.values, self.scales, self.digits)
                 self.values = torch.empty_like(self.values, device="meta")
-            return self._matrices
-
-    def product(self, directions: slice) -> Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]:
-        """
-        A function `(rows, added)` → `rows @ W + added`, with rows `(directions, rows, inputs)`, and what is added
-        `(directions, rows or 1, outputs)` or `None`.
-        """
-        matrices = self.matrices()[directions]
-
-        def multiply(rows: torch.Tensor, added: torch.Tensor | None = None) -> torch.Tensor:
-            biases: list[torch.Tensor | None] = [None] * len(matrices) if added is None else list(added)
-            if matrices[0].packed is None:
-                found = (matrix(row, bias) for matrix, row, bias in zip(matrices, rows, biases, strict=True))
-                return torch.stack(list(found))
-            integers, maxima = quantize_rows(rows, self.digits)  # of all directions at once
-            products = rows.new_empty(*rows.shape[:2], len(matrices[0].scales))
-            for place, matrix in enumerate(matrices):
-                matrix.multiply(integers[place], maxima[place], biases[place], out=products[place])
-            return products
-
-        return multiply
-
-    def _make_matrices(self) -> list[Int8Matrix]:
-        return [Int8Matrix(*direction, self.digits) for direction in zip(self.values, self.scales, strict=True)]
+            return self._matrix[directions]
 
     def _unpacked(self) -> torch.Tensor:
-        matrices = self._matrices
-        return self.values if matrices is None else torch.stack([matrix.unpacked() for matrix in matrices])
+        return self.values if self._matrix is None else self._matrix.unpacked()
 
     def _unpack(self):
         with _packing:
-            self.values, self._matrices = self._unpacked(), None
+            self.values, self._matrix = self._unpacked(), None
 
     def _apply(self, fn, recurse=True):
         self._unpack()

@@ -62,9 +62,9 @@ def vectors_of(model: ElmoModel, char_ids: torch.Tensor) -> torch.Tensor:
 
 
 def int8_matrix(generator: torch.Generator, outputs: int, inputs: int, digits: int = 1):
-    """A random one, and its weight in fp32, `(outputs, inputs)`."""
-    weight = ElmoInt8Weight(torch.randn(1, outputs, inputs, generator=generator), digits)
-    return Int8Matrix(weight.values[0], weight.scales[0], digits), weight.values[0] * weight.scales[0].unsqueeze(1)
+    """A random one for two directions, and its weight in fp32, `(2, outputs, inputs)`."""
+    weight = ElmoInt8Weight(torch.randn(2, outputs, inputs, generator=generator), digits)
+    return Int8Matrix(weight.values, weight.scales, digits), weight.values * weight.scales.unsqueeze(-1)
 
 
 # ---- products
@@ -78,10 +78,10 @@ sizes = st.integers(1, 40)
 def test_a_rows_result_does_not_depend_on_the_rows_beside_it(rows, inputs, outputs, digits, seed):
     generator = torch.Generator().manual_seed(seed)
     matrix, _ = int8_matrix(generator, outputs, inputs, digits)
-    some = torch.randn(rows, inputs, generator=generator) * torch.logspace(-3, 3, rows).unsqueeze(1)
+    some = torch.randn(2, rows, inputs, generator=generator) * torch.logspace(-3, 3, rows).unsqueeze(1)
     together = matrix(some)
-    for row, found in zip(some, together, strict=True):
-        assert torch.equal(matrix(row.unsqueeze(0))[0], found)
+    for place in range(rows):
+        assert torch.equal(matrix(some[:, place : place + 1]), together[:, place : place + 1])
 
 
 @needs_integers
@@ -89,13 +89,17 @@ def test_a_rows_result_does_not_depend_on_the_rows_beside_it(rows, inputs, outpu
 def test_a_product_is_as_exact_as_its_integers(rows, inputs, outputs, digits, seed, biased):
     generator = torch.Generator().manual_seed(seed)
     matrix, weight = int8_matrix(generator, outputs, inputs, digits)
-    some = torch.randn(rows, inputs, generator=generator)
-    bias = torch.randn(outputs, generator=generator) if biased else None
-    exact = some @ weight.t() + (0 if bias is None else bias)
+    some = torch.randn(2, rows, inputs, generator=generator)
+    bias = torch.randn(2, 1, outputs, generator=generator) if biased else None
+    exact = some @ weight.mT + (0 if bias is None else bias)
     levels = quantization_elmo.activation_levels()
-    step = some.abs().amax(dim=1, keepdim=True) / levels / (2 * levels) ** (digits - 1)
-    bound = step / 2 * weight.abs().sum(dim=1) + 1e-5 * (1 + exact.abs())  # half a step an input, and fp32's own
+    step = some.abs().amax(dim=-1, keepdim=True) / levels / (2 * levels) ** (digits - 1)
+    # Half a step an input, and fp32's own errors.
+    bound = step / 2 * weight.abs().sum(dim=-1).unsqueeze(1) + 1e-5 * (1 + exact.abs())
     assert ((matrix(some, bias) - exact).abs() <= bound).all()
+    total = torch.randn(2, rows, outputs, generator=generator)
+    assert ((matrix.add(total.clone(), some) - total - matrix(some)).abs() <= 1e-5 * (1 + exact.abs())).all()
+    assert torch.equal(matrix[1:](some[1:]), matrix(some)[1:])
 
 
 @needs_integers
@@ -107,8 +111,8 @@ from elmo_hf.quantization_elmo import ElmoInt8Weight, Int8Matrix, activation_lev
 assert activation_levels() == 63
 weight = ElmoInt8Weight(torch.ones(1, 32, 64))
 for rows in (1, 2, 7, 64):
-    found = Int8Matrix(weight.values[0], weight.scales[0])(torch.ones(rows, 64))
-    assert torch.allclose(found, torch.full((rows, 32), 64.0)), found
+    found = Int8Matrix(weight.values, weight.scales)(torch.ones(1, rows, 64))
+    assert torch.allclose(found, torch.full((1, rows, 32), 64.0)), found
 """
     environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
@@ -116,20 +120,19 @@ for rows in (1, 2, 7, 64):
 
 
 def test_rows_of_zeros_and_weights_of_zeros_give_zeros(products):
-    weight = ElmoInt8Weight(torch.zeros(1, 3, 4))
-    matrix = Int8Matrix(weight.values[0], weight.scales[0])
-    assert torch.equal(matrix(torch.randn(2, 4)), torch.zeros(2, 3))
-    matrix, _ = int8_matrix(torch.Generator().manual_seed(0), 3, 4)
-    assert torch.equal(matrix(torch.zeros(2, 4)), torch.zeros(2, 3))
+    zeros, others = (
+        ElmoInt8Weight(weight).matrix(slice(0, 1)) for weight in (torch.zeros(1, 3, 4), torch.ones(1, 3, 4))
+    )
+    assert torch.equal(zeros(torch.randn(1, 2, 4)), torch.zeros(1, 2, 3))
+    assert torch.equal(others(torch.zeros(1, 2, 4)), torch.zeros(1, 2, 3))
 
 
 def test_what_is_no_number_stays_none(products):
-    matrix, _ = int8_matrix(torch.Generator().manual_seed(0), 3, 4)
-    rows = torch.ones(2, 4)
-    rows[0, 1] = float("nan")
-    found = matrix(rows)
-    assert found[0].isnan().all()
-    assert found[1].isfinite().all()
+    rows = torch.ones(1, 2, 4)
+    rows[0, 0, 1] = float("nan")
+    found = ElmoInt8Weight(torch.ones(1, 3, 4)).matrix(slice(0, 1))(rows)
+    assert found[0, 0].isnan().all()
+    assert found[0, 1].isfinite().all()
 
 
 def test_weights_that_are_not_finite_are_refused():
