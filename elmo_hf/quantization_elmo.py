@@ -10,7 +10,6 @@ row's result does not depend on the rows beside it. The products are torch's own
 import copy
 import functools
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -127,36 +126,32 @@ class Int8Matrix:
         Returns:
             `(directions, rows, outputs)`, fp32.
         """
-        products, maxima = self._products(rows)
+        integers, maxima = quantize_rows(rows, self.digits)  # of all directions at once
         found = rows.new_empty(*rows.shape[:2], self.scales.shape[1])
-        for place, product in enumerate(products):
+        for direction in range(len(self.packed)):
+            product = self._product(integers, direction)
             if bias is None:
-                torch.mul(product, maxima[place], out=found[place])
+                torch.mul(product, maxima[direction], out=found[direction])
             else:
-                torch.addcmul(bias[place], product, maxima[place], out=found[place])
+                torch.addcmul(bias[direction], product, maxima[direction], out=found[direction])
         return found
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """`total + rows @ weight.mT`, in the memory of `total`."""
-        products, maxima = self._products(rows)
-        for place, product in enumerate(products):
-            total[place].addcmul_(product, maxima[place])
+        integers, maxima = quantize_rows(rows, self.digits)
+        for direction in range(len(self.packed)):
+            total[direction].addcmul_(self._product(integers, direction), maxima[direction])
         return total
 
-    def _products(self, rows: torch.Tensor) -> tuple[Iterator[torch.Tensor], torch.Tensor]:
-        """For each direction the product of the rows divided by their maxima, and these."""
-        integers, maxima = quantize_rows(rows, self.digits)  # of all directions at once
+    def _product(self, integers: torch.Tensor, direction: int) -> torch.Tensor:
+        """One direction's, of rows divided by their maxima, `(rows, outputs)`."""
         levels = activation_levels()
-
-        def products() -> Iterator[torch.Tensor]:
-            for part, packed, scales in zip(integers, self.packed, self.scales, strict=True):
-                product = integer_product(part, levels, packed, scales, self.zeros)
-                if self.digits == 2:
-                    first, second = product.chunk(2)
-                    product = first.add_(second, alpha=1 / (2 * levels))
-                yield product
-
-        return products(), maxima
+        scales = self.scales[direction]
+        product = integer_product(integers[direction], levels, self.packed[direction], scales, self.zeros)
+        if self.digits == 2:
+            first, second = product.chunk(2)
+            product = first.add_(second, alpha=1 / (2 * levels))
+        return product
 
     def unpacked(self) -> torch.Tensor:
         """The weight again, `(directions, outputs, inputs)`, int8."""
