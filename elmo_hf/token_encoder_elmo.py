@@ -45,9 +45,9 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class ElmoLinear(nn.Linear):
     """A linear layer in the precision that [`product_dtype`] or [`packed_dtype`] chooses."""
 
-    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0):
+    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0, int8_digits: int = 1):
         super().__init__(inputs, outputs)
-        self.initial_bias = initial_bias
+        self.initial_bias, self.int8_digits = initial_bias, int8_digits
         self.packed = PackedWeight()
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -68,7 +68,7 @@ class ElmoLinear(nn.Linear):
     def quantize(self):
         """Turns the weight into int8, in place."""
         if isinstance(self.weight, nn.Parameter):
-            quantize_weight(self, "weight", self.weight.unsqueeze(0))
+            quantize_weight(self, "weight", self.weight.unsqueeze(0), self.int8_digits)
             self.packed.clear()
 
 
@@ -173,7 +173,8 @@ class ElmoTokenEncoder(nn.Module):
         if config.uses_characters:
             self.characters = ElmoCharacterEncoder(config)
         if config.token_projection:
-            self.projection = ElmoLinear(config.feature_size, config.output_size)
+            # Errors here are in all layers, and the product is a small one: with int8 weights it has 16-bit inputs.
+            self.projection = ElmoLinear(config.feature_size, config.output_size, int8_digits=2)
 
     def forward(self, char_ids: torch.Tensor | None, input_ids: torch.Tensor | None) -> torch.Tensor:
         """
