@@ -5,6 +5,7 @@ PyTorch ELMo: deep contextualised word representations (Peters et al. 2018, http
 The numbers are those of the original implementations, bilm-tf and AllenNLP (both Apache-2.0, Allen Institute for AI).
 """
 
+import contextlib
 import math
 import os
 import shutil
@@ -29,10 +30,13 @@ from .loading_elmo import (
     weight_errors,
 )
 from .mixer_elmo import ElmoMixer
+from .products_elmo import PackedWeight
 from .quantization_elmo import METHOD, NO_TRAINING, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
 from .softmax_elmo import ElmoSoftmax, build_softmax
+from .threads_elmo import CORES
 from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
+from .word_cache_elmo import WordCache
 
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
@@ -173,6 +177,28 @@ class ElmoPreTrainedModel(PreTrainedModel):
             for path in code:
                 shutil.copyfile(path, Path(save_directory) / path.name)
         super().save_pretrained(save_directory, is_main_process, **kwargs)
+
+    def pack_weights(self, enabled: bool = True):
+        """
+        Whether inference on a CPU runs on packed copies of the weights, as it does by default: see
+        [`PackedWeight`]. Without them it is slower, and takes less memory where the weights are not mapped from a file.
+        """
+        for module in self.modules():
+            packed = getattr(module, "packed", None)
+            for weight in packed if isinstance(packed, list) else [packed]:
+                if isinstance(weight, PackedWeight):
+                    weight.enabled = enabled
+                    weight.clear()
+
+    def cache_words(self, capacity: int = 100_000):
+        """
+        Keeps the vectors of words over calls, in inference on a CPU, so that the character encoder sees each word once.
+
+        Args:
+            capacity: Words to keep, each `output_size` numbers; 0 turns the cache off.
+        """
+        elmo: ElmoModel = self.base_model  # ty: ignore[invalid-assignment]
+        elmo.token_encoder.word_cache = WordCache(capacity, self.config.output_size) if capacity else None
 
     def quantize(self):
         """
@@ -343,15 +369,16 @@ class ElmoModel(ElmoPreTrainedModel):
             )
         states = self._states(initial_state, mask, len(reading))
 
-        # text → token vectors
-        if inputs_embeds is not None:
-            tokens = inputs_embeds[mask]
-        else:
-            tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
-        # → recurrent layers
-        layers, states = self._run_layers(tokens, packing, states, weights_of)  # each (words in all rows, hidden_size)
-        # → mix
-        mix = layers[-1] if self.mixer is None else self.mixer(layers)
+        with self._cores(mask.device):
+            # text → token vectors
+            if inputs_embeds is not None:
+                tokens = inputs_embeds[mask]
+            else:
+                tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
+            # → recurrent layers
+            layers, states = self._run_layers(tokens, packing, states, weights_of)  # (words in all rows, hidden_size)
+            # → mix
+            mix = layers[-1] if self.mixer is None else self.mixer(layers)
 
         return ElmoModelOutput(
             last_hidden_state=self._unmask(mix, mask),
@@ -416,6 +443,12 @@ class ElmoModel(ElmoPreTrainedModel):
         if not mask.any():
             return torch.zeros(0, self.config.output_size, dtype=self._weight_dtype, device=mask.device)
         return self.token_encoder(characters, words)
+
+    @staticmethod
+    def _cores(device: torch.device) -> contextlib.AbstractContextManager:
+        """Calls from several threads take turns, in inference on a CPU."""
+        alone = device.type != "cpu" or torch.is_grad_enabled() or torch.compiler.is_compiling()
+        return contextlib.nullcontext() if alone else CORES.taken()
 
     def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
         """The reading orders to run, and the same as indices into the layers' weights."""

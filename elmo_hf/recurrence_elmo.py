@@ -9,10 +9,10 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
-from .lstm_elmo import LSTMClips, LSTMWeights, lstm, needs_gradient, state_keeps
+from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
 from .lstm_inference_elmo import LSTMMatrices, dense_matrices, run_lstm
 from .precision_elmo import product_dtype
-from .products_elmo import PackedWeight
+from .products_elmo import PackedWeight, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
 # Elements of a direction's recurrent matrix from which on packed products are faster, direction by direction, than

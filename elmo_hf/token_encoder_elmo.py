@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
 from .precision_elmo import product_dtype, round_up
-from .products_elmo import PackedWeight
+from .products_elmo import PackedWeight, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
+from .word_cache_elmo import WordCache
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -167,6 +168,7 @@ class ElmoTokenEncoder(nn.Module):
     def __init__(self, config: ElmoConfig):
         super().__init__()
         self.word_embeddings = self.characters = self.projection = None
+        self.word_cache: WordCache | None = None
         if config.uses_words:
             padding, size = cast(int, config.pad_token_id), cast(int, config.word_embedding_size)
             self.word_embeddings = nn.Embedding(max(config.vocab_size, padding + 1), size, padding_idx=padding)
@@ -187,7 +189,13 @@ class ElmoTokenEncoder(nn.Module):
         """
         columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
         tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
+        weights = list(self.parameters())
+        if self.word_cache is None or needs_gradient(*weights) or tokens.device.type != "cpu":
+            return self.encode(tokens)[places]
+        return self.word_cache.vectors(tokens, self.encode, weights)[places]
 
+    def encode(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
         features = []
         if self.word_embeddings is not None:
             features.append(self.word_embeddings(tokens[:, 0]))
@@ -197,7 +205,7 @@ class ElmoTokenEncoder(nn.Module):
         vectors = torch.cat(features, dim=-1)  # (distinct tokens, feature_size)
         if self.projection is not None:
             vectors = self.projection(vectors)
-        return vectors[places]
+        return vectors
 
 
 __all__ = ["ElmoCharacterEncoder", "ElmoConvolution", "ElmoHighway", "ElmoLinear", "ElmoTokenEncoder", "distinct_rows"]

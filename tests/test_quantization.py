@@ -180,6 +180,13 @@ def test_quantising_twice_is_quantising_once(words):
     assert torch.equal(vectors_of(model.quantize(), words), once)
 
 
+def test_words_cached_before_are_not_taken_for_int8_ones(words):
+    model = tiny_model()
+    model.cache_words()
+    vectors_of(model, words)
+    assert torch.equal(vectors_of(model.quantize(), words), vectors_of(tiny_model().quantize(), words))
+
+
 def test_states_directions_and_resets_go_through_an_int8_model(words):
     model = tiny_model().quantize()
     whole = model(char_ids=words, output_states=True, directions="forward")
