@@ -20,6 +20,7 @@ from .precision_elmo import packed_dtype
 # row takes longer than four.
 FEW_ROWS, MANY_ROWS = 4, 16
 MADV_PAGEOUT = 21  # Linux 5.4
+MAX_MOVES = 3
 
 
 class PackedMatrix:
@@ -97,6 +98,7 @@ class PackedWeight:
         self._lock = threading.Lock()
         self._state: tuple | None = None
         self._matrices: list[PackedMatrix] = []
+        self._moves = 0  # how often the same values came at another address
 
     def __deepcopy__(self, memo) -> "PackedWeight":
         return PackedWeight(self.enabled)
@@ -122,6 +124,10 @@ class PackedWeight:
         state = weight_state(weight, dtype)
         with self._lock:
             if not same_weight(state, self._state):
+                self._moves += self._state is not None and torch.equal(state[-1], self._state[-1])
+                if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
+                    self._matrices, self._state = [], None
+                    return None
                 self._matrices = [PackedMatrix(matrix) for matrix in split(weight.detach().to(dtype))]
                 self._state = state
                 give_back(weight)

@@ -78,6 +78,14 @@ def test_a_changed_weight_is_packed_again(change):
     torch.testing.assert_close(packed_once(packed, weight)(torch.eye(8)), weight.detach().T)
 
 
+def test_a_weight_that_is_brought_for_each_call_is_not_packed_for_good():
+    """Offloaded weights are to take no memory between calls."""
+    packed, weight = PackedWeight(), torch.randn(8, 8)
+    kept = [weight.clone() for _ in range(6)]  # at once, so that they lie at different addresses
+    assert [packed_once(packed, copy) is not None for copy in kept] == [True] * 4 + [False] * 2
+    assert packed._matrices == []
+
+
 def test_nothing_is_packed_where_a_gradient_is_wanted_or_packing_is_off():
     weight = torch.nn.Parameter(torch.randn(8, 8))
     assert PackedWeight().matrices(weight, weight.detach(), lambda weight: [weight]) is None
