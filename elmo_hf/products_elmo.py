@@ -16,9 +16,9 @@ import torch
 
 from .precision_elmo import packed_dtype
 
-# Rows are filled up to a multiple of these, of few and of many: a kernel is made for each new number of rows, and one
-# row takes longer than four.
-FEW_ROWS, MANY_ROWS = 4, 16
+# A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
+# size, the rest is filled up to a multiple of 4, or of 16 above 64.
+ROWS_PER_BLOCK = 256
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
 
@@ -44,9 +44,11 @@ class PackedMatrix:
         Returns:
             `rows @ weight.T + bias`, `(rows, outputs)`, in fp32.
         """
-        number = len(rows)
-        rows, bias = fill_up(rows.to(self.dtype)), None if bias is None else bias.to(self.dtype)
-        return torch.ops.mkldnn._linear_pointwise(rows, self.packed, bias, "none", [], "")[:number].float()
+        bias = None if bias is None else bias.to(self.dtype)
+        return in_blocks(
+            lambda block: torch.ops.mkldnn._linear_pointwise(block, self.packed, bias, "none", [], ""),
+            rows.to(self.dtype),
+        ).float()
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """`total + rows @ weight.T`, `(rows, outputs)`."""
@@ -76,11 +78,20 @@ class DenseMatrix:
         return total.baddbmm_(rows.to(self.weight.dtype), self.weight)
 
 
-def fill_up(rows: torch.Tensor) -> torch.Tensor:
-    """Adds rows of zeros, up to a number of rows for which a kernel is likely to be there already."""
+def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+    """
+    `product(rows)`, each row by itself, with few different numbers of rows at once.
+
+    Args:
+        product: `(rows, inputs)` → `(rows, outputs)`
+        rows: `(rows, inputs)`
+    """
     number = len(rows)
-    multiple = FEW_ROWS if number <= FEW_ROWS * MANY_ROWS else MANY_ROWS
-    return torch.nn.functional.pad(rows, (0, 0, 0, -number % multiple)) if number % multiple else rows
+    if number > ROWS_PER_BLOCK:
+        return torch.cat([in_blocks(product, block) for block in rows.split(ROWS_PER_BLOCK)])
+    if missing := -number % (4 if number <= 64 else 16):
+        rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
+    return product(rows)[:number]
 
 
 class PackedWeight:
@@ -160,10 +171,11 @@ def can_pack(weight: torch.Tensor, rows: torch.Tensor) -> bool:
 def weight_state(weight: torch.Tensor, dtype: torch.dtype) -> tuple:
     """
     What tells that a weight is still the same. Changes through `weight.data` leave its version as it is, so some of
-    its values are compared too.
+    its values are compared too: in few places, as every place brings back pages that were given to the system.
     """
     flat = weight.detach().reshape(-1)
-    sample = flat[:: max(len(flat) // 1024, 1)].clone()
+    places = 16 if len(flat) > 2**16 else 1
+    sample = flat[: len(flat) // places * places].view(places, -1)[:, :1024].clone()
     version = None if weight.is_inference() else weight._version
     return dtype, weight.data_ptr(), weight.shape, version, sample
 
@@ -191,8 +203,8 @@ __all__ = [
     "PackedMatrix",
     "PackedWeight",
     "can_pack",
-    "fill_up",
     "give_back",
+    "in_blocks",
     "needs_gradient",
     "same_weight",
     "weight_state",

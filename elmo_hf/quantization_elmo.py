@@ -18,7 +18,7 @@ from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING, register_quanti
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from .products_elmo import DenseMatrix
+from .products_elmo import DenseMatrix, in_blocks
 
 METHOD = "elmo_int8"
 LARGEST = 127  # of a weight: its integers are symmetric around 0
@@ -147,7 +147,10 @@ class Int8Matrix:
         """One direction's, of rows divided by their maxima, `(rows, outputs)`."""
         levels = activation_levels()
         scales = self.scales[direction]
-        product = integer_product(integers[direction], levels, self.packed[direction], scales, self.zeros)
+        product = in_blocks(
+            lambda block: integer_product(block, levels, self.packed[direction], scales, self.zeros),
+            integers[direction],
+        )
         if self.digits == 2:
             first, second = product.chunk(2)
             product = first.add_(second, alpha=1 / (2 * levels))

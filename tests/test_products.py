@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoModel
-from elmo_hf.products_elmo import DenseMatrix, PackedMatrix, PackedWeight, fill_up, give_back
+from elmo_hf.products_elmo import DenseMatrix, PackedMatrix, PackedWeight, give_back, in_blocks
 from tests.models import random_words, tiny_model
 
 
@@ -38,14 +38,14 @@ def test_dense_products_are_those_of_each_direction():
     torch.testing.assert_close(matrix.add(torch.ones(2, 5, 4), rows), expected + 1)
 
 
-@given(st.integers(0, 300))
-def test_filled_up_rows_are_few_kinds_of_shapes_and_keep_the_rows(number):
-    rows = torch.randn(number, 2)
-    filled = fill_up(rows)
-    assert torch.equal(filled[:number], rows)
-    assert not filled[number:].any()
-    assert len(filled) - number < (4 if number <= 64 else 16)
-    assert len(filled) % (4 if number <= 64 else 16) == 0
+@given(st.integers(0, 700))
+def test_rows_go_through_in_blocks_of_few_sizes_and_keep_their_places(number):
+    rows, sizes = torch.randn(number, 2), []
+    assert torch.equal(in_blocks(lambda block: sizes.append(len(block)) or block * 2, rows), rows * 2)
+    *full, last = sizes
+    assert set(full) <= {256}
+    assert last in {*range(0, 65, 4), *range(80, 257, 16)}
+    assert 0 <= sum(sizes) - number < 16
 
 
 def packed_once(packed: PackedWeight, weight: torch.Tensor) -> PackedMatrix | None:
