@@ -85,12 +85,13 @@ class Worker:
         name: Who it is, in errors.
         python: The interpreter to run it with: a peer's, or `sys.executable`.
         module: The module's full name, as for `python -m`.
+        arguments: Its command line.
     """
 
-    def __init__(self, name: str, python: Path | str, module: str):
+    def __init__(self, name: str, python: Path | str, module: str, *arguments: str):
         self.name = name
         self.process = subprocess.Popen(
-            [python, "-m", module],
+            [python, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
