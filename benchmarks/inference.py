@@ -13,9 +13,9 @@ Beside them the limit: the time of the same matrix products alone, each with the
 Also a check: every layer of the fp32 sides must agree to 1e-5. The peers carry the LSTM's state from call to call; it
 is reset before each call, so that all compute the same. All sides mix the layers and return all of them. "Warm" sides
 have all words of the text in their word caches. Sentences are batched in their order, unsorted, and none is repeated,
-since a repeated word costs `ElmoModel` almost nothing: at most four batches, at least 16 sentences. The corpus is 256
-sentences of running text: AllenNLP in the order of arrival, 32 a batch, and every side sorted by length, in the best
-of a few batch sizes.
+since a repeated word costs `ElmoModel` almost nothing: at most two batches, at least eight sentences. The corpus is
+256 sentences of running text: AllenNLP in the order of arrival, 32 a batch, and every side sorted by length, in the
+best of a few batch sizes.
 """
 
 import argparse
@@ -98,7 +98,7 @@ class Contest:
 
     def batch(self, sentences: Sequence[list[str]], size: int) -> Result:
         """All sides on the same batches."""
-        sentences = sentences[: max(4 * size, 16)]
+        sentences = sentences[: max(2 * size, 8)]
         files = write_batches(self.folder, f"batch-{size}", in_batches(sentences, size))
         result = self._result(str(size), sentences)
         self._compare(result, dict.fromkeys(self.workers, files))
