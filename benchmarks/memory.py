@@ -48,7 +48,7 @@ def measure_sides(sizes: list[str], sides: list[str]) -> list[dict[str, Any]]:
                 write_model(Path(folder), size, sentences)
                 weights = (Path(folder) / "model.safetensors").stat().st_size // 2**20
                 batches = {
-                    batch: write_batches(Path(folder), f"batch-{batch}", in_batches(sentences, batch)[:4])
+                    batch: write_batches(Path(folder), f"batch-{batch}", in_batches(sentences, batch)[:1])
                     for batch in BATCH_SIZES
                 }
                 for side in sides:
