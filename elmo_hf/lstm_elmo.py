@@ -75,7 +75,7 @@ def lstm(
     resets: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs one layer.
+    Runs one layer, so that gradients can be computed. Without: [`run_lstm`].
 
     Args:
         inputs: `(directions, words, size)`, packed: step by step, the longest sequence first.
@@ -88,15 +88,16 @@ def lstm(
     Returns:
         The outputs `(directions, words, size)`, and both states after each sequence's last word.
     """
-    keeps = _keeps(resets, step_sizes, hidden.dtype)
-    cell = cell.contiguous()
-    tensors = (inputs, hidden, cell, *weights)
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        return _LSTM.apply(*tensors, clips, step_sizes, dtype, keeps)
-    return _run(inputs.to(dtype), hidden, cell, weights.to(dtype), clips, step_sizes, keeps)
+    keeps = state_keeps(resets, step_sizes, hidden.dtype)
+    return _LSTM.apply(inputs, hidden, cell.contiguous(), *weights, clips, step_sizes, dtype, keeps)
 
 
-def _keeps(resets: torch.Tensor | None, step_sizes: list[int], dtype: torch.dtype) -> list[torch.Tensor | None]:
+def needs_gradient(*tensors: torch.Tensor | None) -> bool:
+    """Whether what is computed from these will be asked for its gradient."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+def state_keeps(resets: torch.Tensor | None, step_sizes: list[int], dtype: torch.dtype) -> list[torch.Tensor | None]:
     """For each step what the state before it is multiplied by, `(sequences, 1)`; `None` where all of it stays."""
     if resets is None:
         return [None] * len(step_sizes)
@@ -112,12 +113,12 @@ def _run(
     clips: LSTMClips,
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
-    trace: list[_Step] | None = None,
+    trace: list[_Step],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As [`lstm`]; what the gradient needs is added to `trace`."""
     outputs, last_hidden, last_cell = [], [], []
     start = 0
-    state_keeps = iter(keeps)
+    keep_of_step = iter(keeps)
     for sizes in _chunks(step_sizes, weights.input):
         stop = start + sum(sizes)
         chunk = torch.baddbmm(weights.bias, inputs[:, start:stop], weights.input)
@@ -126,12 +127,11 @@ def _run(
                 last_hidden.append(hidden[:, size:])
                 last_cell.append(cell[:, size:])
                 hidden, cell = hidden[:, :size], cell[:, :size]
-            if (keep := next(state_keeps)) is not None:
+            if (keep := next(keep_of_step)) is not None:
                 hidden, cell = hidden * keep, cell * keep
             gates = torch.baddbmm(gates, hidden.to(gates.dtype), weights.recurrent)
             *activated, new_cell, unprojected = cell_step(gates, cell, clips.cell)
-            if trace is not None:
-                trace.append(_Step(hidden, cell, *activated, new_cell))
+            trace.append(_Step(hidden, cell, *activated, new_cell))
             hidden, cell = _project(unprojected, weights.projection, clips.projection, cell.dtype), new_cell
             outputs.append(hidden)
         start = stop
@@ -141,8 +141,14 @@ def _run(
 
 
 def _chunks(step_sizes: list[int], weight: torch.Tensor) -> Iterator[list[int]]:
-    """Groups consecutive time steps whose gates fit into `GATE_BYTES_PER_CHUNK` (one step at least)."""
-    words = GATE_BYTES_PER_CHUNK // (weight.shape[0] * weight.shape[2] * weight.dtype.itemsize)
+    return step_chunks(step_sizes, weight.shape[0] * weight.shape[2] * weight.dtype.itemsize)
+
+
+def step_chunks(step_sizes: list[int], gate_bytes: int) -> Iterator[list[int]]:
+    """
+    Groups consecutive time steps whose gates, `gate_bytes` a word, fit into `GATE_BYTES_PER_CHUNK` (one step at least).
+    """
+    words = GATE_BYTES_PER_CHUNK // gate_bytes
     chunk_of_step = [total // max(words, 1) for total in itertools.accumulate(step_sizes)]
     for _, steps in itertools.groupby(zip(chunk_of_step, step_sizes, strict=True), key=lambda step: step[0]):
         yield [size for _, size in steps]
@@ -332,4 +338,4 @@ def _add_weight_gradients(
         totals.projection.add_(torch.bmm(unprojected.mT, d_projected))
 
 
-__all__ = ["LSTMClips", "LSTMWeights", "lstm"]
+__all__ = ["LSTMClips", "LSTMWeights", "lstm", "needs_gradient", "state_keeps", "step_chunks"]

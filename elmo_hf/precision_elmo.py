@@ -1,13 +1,62 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """Which precision and which shapes matrix products run in."""
 
+import functools
+import os
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import torch
 from torch import nn
 from torch.func import functional_call
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 ROWS = 128
+
+# Large enough for the kernels that real products use.
+AMX_TRIAL = """
+import torch
+rows, weight = torch.ones(64, 512, dtype=torch.bfloat16), torch.ones(1024, 512, dtype=torch.bfloat16)
+torch.nn.functional.linear(rows, weight)
+"""
+
+
+@functools.cache
+def bf16_products() -> bool:
+    """
+    Whether this CPU multiplies bf16 matrices, and faster than fp32 ones: with AMX, or AVX512-BF16 on processors that do
+    not claim to have AMX. Some virtual machines claim it and cannot use it: there a bf16 product ends the process, so
+    a process of its own tries one, once.
+    """
+    if not (torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()):
+        return False
+    return not torch.cpu._is_amx_tile_supported() or amx_works()
+
+
+def amx_works(trial: str = AMX_TRIAL) -> bool:
+    """Whether a bf16 product leaves a process alive (2 to 4 seconds, most of them to start it)."""
+    if "python" not in os.path.basename(sys.executable or "").lower():
+        logger.warning(
+            "This processor has AMX. Python runs inside another program, so that AMX is not tried: bf16 "
+            "weights are multiplied in fp32."
+        )
+        return False
+    try:
+        ended = subprocess.run([sys.executable, "-c", trial], capture_output=True, timeout=120).returncode
+    except (OSError, subprocess.TimeoutExpired) as error:
+        ended = error
+    if ended == 0:
+        return True
+    reason = signal.Signals(-ended).name if isinstance(ended, int) and ended < 0 else ended
+    logger.warning(
+        f"This processor claims to have AMX, but a trial of it ended with {reason}: bf16 weights are multiplied in "
+        "fp32, and `torch.autocast` with bf16 would end the process (set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 for it)."
+    )
+    return False
 
 
 def product_dtype(weight: torch.Tensor) -> torch.dtype:
@@ -20,6 +69,12 @@ def product_dtype(weight: torch.Tensor) -> torch.dtype:
         return torch.get_autocast_dtype(weight.device.type)
     half = weight.dtype in (torch.float16, torch.bfloat16)
     return torch.float32 if half and weight.device.type == "cpu" else weight.dtype
+
+
+def packed_dtype(weight: torch.Tensor) -> torch.dtype:
+    """The precision for products with a packed copy of `weight`: bf16 where that is asked for and pays, else fp32."""
+    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return torch.bfloat16 if (autocast or weight.dtype == torch.bfloat16) and bf16_products() else torch.float32
 
 
 def apply_module(module: nn.Module, inputs: torch.Tensor) -> Any:
@@ -41,4 +96,4 @@ def round_up(number: int, weight: torch.Tensor) -> int:
     return -(-number // ROWS) * ROWS if rounds else number
 
 
-__all__ = ["apply_module", "product_dtype", "round_up"]
+__all__ = ["apply_module", "bf16_products", "packed_dtype", "product_dtype", "round_up"]

@@ -9,8 +9,14 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
-from .lstm_elmo import LSTMClips, LSTMWeights, lstm
+from .lstm_elmo import LSTMClips, LSTMWeights, lstm, needs_gradient, state_keeps
+from .lstm_inference_elmo import LSTMMatrices, dense_matrices, run_lstm
 from .precision_elmo import product_dtype
+from .products_elmo import PackedWeight
+
+# Elements of a direction's recurrent matrix from which on packed products are faster, direction by direction, than
+# those of both directions together.
+MIN_PACKED_SIZE = 2**20
 
 
 @dataclass
@@ -97,6 +103,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         self.forget_bias = config.forget_bias
         self.residual = config.skip_connections and layer_index > 0
         self.dropout = nn.Dropout(config.dropout)
+        self.packed = [PackedWeight() for _ in range(3)]
         self.input_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.recurrent_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.bias = nn.Parameter(torch.empty(directions, 4 * cells))
@@ -128,18 +135,39 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         dtype = product_dtype(self.input_weight)
         state_dtype = torch.promote_types(dtype, torch.float32)
         inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
+        hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
+        packed = self._packed_matrices(inputs, directions)
+        weights, clips = self._weights(directions), LSTMClips(self.cell_clip, self.projection_clip)
         with torch.autocast(inputs.device.type, enabled=False):
-            output, hidden, cell = lstm(
-                inputs,
-                hidden.to(state_dtype),
-                cell.to(state_dtype),
-                self._weights(directions),
-                LSTMClips(self.cell_clip, self.projection_clip),
-                step_sizes,
-                dtype,
-                resets,
-            )
+            if needs_gradient(inputs, hidden, cell, *weights):
+                output, hidden, cell = lstm(inputs, hidden, cell, weights, clips, step_sizes, dtype, resets)
+            else:
+                steps = clips, step_sizes, state_keeps(resets, step_sizes, state_dtype)
+                if packed is None:  # both directions in one product
+                    output, hidden, cell = run_lstm(
+                        inputs, hidden, cell, dense_matrices(weights.to(dtype)), weights.bias, *steps
+                    )
+                else:
+                    each = zip(inputs, hidden, cell, packed, weights.bias.squeeze(1), strict=True)
+                    parts = zip(*(run_lstm(*direction, *steps) for direction in each), strict=True)
+                    output, hidden, cell = map(torch.stack, parts)
         return output + inputs if self.residual else output, hidden, cell
+
+    def _packed_matrices(self, inputs: torch.Tensor, directions: list[int]) -> list[LSTMMatrices] | None:
+        """The weights of each of the directions, packed; `None` where that is not possible, or does not pay."""
+        if self.recurrent_weight[0].numel() < MIN_PACKED_SIZE:
+            return None
+        named = [self.input_weight, self.recurrent_weight, self.projection_weight]
+        matrices = []
+        for weight, packed in zip(named, self.packed, strict=True):
+            if weight is None:
+                matrices.append([None] * self.bias.shape[0])
+            elif (found := packed.matrices(weight, inputs, lambda weight: list(weight.mT))) is not None:
+                matrices.append(found)
+            else:
+                return None
+        each = list(zip(*matrices, strict=True))
+        return [LSTMMatrices(*each[direction]) for direction in directions]
 
     def _weights(self, directions: list[int]) -> LSTMWeights:
         """The weights of the given directions, the forget bias added."""

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
 from .precision_elmo import product_dtype, round_up
+from .products_elmo import PackedWeight
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -41,13 +42,17 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class ElmoLinear(nn.Linear):
-    """A linear layer in the precision that [`product_dtype`] chooses; the output has it too."""
+    """A linear layer in the precision that [`product_dtype`] or [`packed_dtype`] chooses."""
 
     def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0):
         super().__init__(inputs, outputs)
         self.initial_bias = initial_bias
+        self.packed = PackedWeight()
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(rows, inputs)` → `(rows, outputs)`"""
+        if (matrices := self.packed.matrices(self.weight, input, lambda weight: [weight])) is not None:
+            return matrices[0](input, self.bias)
         dtype = product_dtype(self.weight)
         return F.linear(input.to(dtype), self.weight.to(dtype), self.bias.to(dtype))
 
@@ -74,6 +79,7 @@ class ElmoConvolution(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(number, size, width))  # as in `nn.Conv1d`
         self.bias = nn.Parameter(torch.empty(number))
+        self.packed = PackedWeight()
 
     def forward(self, chars: torch.Tensor) -> torch.Tensor:
         """
@@ -84,10 +90,13 @@ class ElmoConvolution(nn.Module):
             `(words, number)`
         """
         # As one product over all windows: 2-4x faster on a CPU than conv1d with so few input channels.
-        dtype = product_dtype(self.weight)
         windows = chars.unfold(1, self.weight.shape[2], 1).flatten(2)  # (words, positions, size * width)
-        responses = F.linear(windows.to(dtype), self.weight.flatten(1).to(dtype))  # (words, positions, number)
-        return responses.amax(dim=1) + self.bias
+        if (matrices := self.packed.matrices(self.weight, windows, lambda weight: [weight.flatten(1)])) is not None:
+            responses = matrices[0](windows.flatten(0, 1)).unflatten(0, windows.shape[:2])
+        else:
+            dtype = product_dtype(self.weight)
+            responses = F.linear(windows.to(dtype), self.weight.flatten(1).to(dtype))
+        return responses.amax(dim=1) + self.bias  # (words, positions, number) → (words, number)
 
 
 class ElmoCharacterEncoder(nn.Module):

@@ -1,0 +1,115 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""The LSTM over packed words without a gradient: nothing is kept, and memory is used again within a step."""
+
+from typing import NamedTuple, Protocol
+
+import torch
+
+from .lstm_elmo import LSTMClips, LSTMWeights, step_chunks
+from .products_elmo import DenseMatrix
+
+
+class Matrix(Protocol):
+    """A weight, ready for products on its left: [`PackedMatrix`], [`DenseMatrix`] and those in int8."""
+
+    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """`rows @ weight + bias`"""
+        ...
+
+    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """`total + rows @ weight`, maybe in the memory of `total`."""
+        ...
+
+
+class LSTMMatrices(NamedTuple):
+    """One layer's weights; `projection` is `None` where the output is the cells'."""
+
+    input: Matrix
+    recurrent: Matrix
+    projection: Matrix | None
+
+
+def dense_matrices(weights: LSTMWeights) -> LSTMMatrices:
+    """The weights as they are, all directions together."""
+    projection = None if weights.projection is None else DenseMatrix(weights.projection)
+    return LSTMMatrices(DenseMatrix(weights.input), DenseMatrix(weights.recurrent), projection)
+
+
+def run_lstm(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    matrices: LSTMMatrices,
+    bias: torch.Tensor,
+    clips: LSTMClips,
+    step_sizes: list[int],
+    keeps: list[torch.Tensor | None],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    Runs one layer, for one direction or with a first dimension of directions in all tensors.
+
+    Args:
+        inputs: `(words, size)`, packed: step by step, the longest sequence first.
+        hidden: `(sequences, size)`, the state before the first word.
+        cell: `(sequences, cells)`
+        bias: `(4 * cells,)`, with directions `(directions, 1, 4 * cells)`; the forget bias is in it.
+        step_sizes: Sequences at each time step, never growing.
+        keeps: For each step what the state before it is multiplied by, `(sequences, 1)`, or `None`.
+
+    Returns:
+        The outputs `(words, size)`, and both states after each sequence's last word.
+    """
+    outputs = hidden.new_empty(*inputs.shape[:-1], hidden.shape[-1])
+    last_hidden, last_cell = [], []
+    start = step = 0
+    for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
+        stop = start + sum(sizes)
+        chunk = matrices.input(inputs[..., start:stop, :], bias)
+        for size, gates in zip(sizes, chunk.split(sizes, dim=-2), strict=True):
+            if size < hidden.shape[-2]:  # the shortest sequences have ended
+                last_hidden.append(hidden[..., size:, :])
+                last_cell.append(cell[..., size:, :])
+                hidden, cell = hidden[..., :size, :], cell[..., :size, :]
+            if (keep := keeps[step]) is not None:
+                hidden, cell = hidden * keep, cell * keep
+            gates = matrices.recurrent.add(gates, hidden).to(cell.dtype)
+            unprojected, cell = _cell_step(gates, cell, clips.cell)
+            place = outputs[..., start : start + size, :]
+            hidden = _project(unprojected, matrices.projection, clips.projection, place)
+            start, step = start + size, step + 1
+    last_hidden.append(hidden)
+    last_cell.append(cell)
+    return outputs, torch.cat(last_hidden[::-1], dim=-2), torch.cat(last_cell[::-1], dim=-2)
+
+
+def _cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    One time step of the cells, in the memory of the gates.
+
+    Args:
+        gates: `(sequences, 4 * cells)`, before activation.
+        cell: `(sequences, cells)`
+
+    Returns:
+        What the cells give out, and the new cell, `(sequences, cells)` each.
+    """
+    input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
+    cell = forget_gate.sigmoid_().mul_(cell).addcmul_(input_gate.sigmoid_(), candidate.tanh_())
+    if clip is not None:
+        cell.clamp_(-clip, clip)
+    return torch.tanh(cell).mul_(output_gate.sigmoid_()), cell
+
+
+def _project(
+    unprojected: torch.Tensor, projection: Matrix | None, clip: float | None, place: torch.Tensor
+) -> torch.Tensor:
+    """Writes the layer's output into `place`, `(sequences, size)`."""
+    if projection is None:
+        return place.copy_(unprojected)
+    projected = projection(unprojected)
+    if clip is None:
+        return place.copy_(projected)
+    return place.copy_(projected.clamp_(-clip, clip))
+
+
+__all__ = ["LSTMMatrices", "Matrix", "dense_matrices", "run_lstm"]
