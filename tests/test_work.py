@@ -3,6 +3,7 @@ Inference does no more work than it must: matrix products, character rows and co
 the same on every machine. Whoever makes the model do more sees it here; what the products take is in `benchmarks/`.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from benchmarks.limit import products_of
 from benchmarks.texts import character_ids
-from elmo_hf import ElmoModel
+from elmo_hf import ElmoModel, recurrence_elmo
 from tests.models import tiny_model
 from tests.work import Product, WorkCounter
 
@@ -18,6 +19,18 @@ TEXT = ["the old mill by the old river", "the mill", "what would you have done ?
 SENTENCES = [line.split() for line in TEXT]
 # A kernel may be given some rows more than there are words, up to a multiple of this.
 MOST_FILLED = 16
+
+
+@pytest.fixture(params=["plain", "together", "packed"])
+def make_model(request, monkeypatch) -> Callable[..., ElmoModel]:
+    """
+    Small models with each kind of product: plain ones in fp64, and in fp32 with both directions together, or direction
+    by direction on packed weights.
+    """
+    if request.param == "packed":
+        monkeypatch.setattr(recurrence_elmo, "MIN_PACKED_SIZE", 0)
+    dtype = torch.float64 if request.param == "plain" else torch.float32
+    return lambda **fields: tiny_model(**fields).to(dtype)
 
 
 def work(model: ElmoModel, char_ids: torch.Tensor, **inputs) -> WorkCounter:
@@ -39,12 +52,11 @@ def needed(model: ElmoModel, char_ids: torch.Tensor) -> list[Product]:
     return [Product(s.inputs, s.outputs, s.rows) for s in shapes for _ in range(s.directions)]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     "fields", [{}, {"projection_size": None}, {"directions": "backward"}, {"num_hidden_layers": 3}]
 )
-def test_products_are_those_that_the_batch_needs(fields, dtype):
-    model, char_ids = tiny_model(**fields).to(dtype), ids_of(SENTENCES)
+def test_products_are_those_that_the_batch_needs(fields, make_model):
+    model, char_ids = make_model(**fields), ids_of(SENTENCES)
     found, expected = sorted(work(model, char_ids).products), sorted(needed(model, char_ids))
     assert len(found) == len(expected)
     for product, least in zip(found, expected, strict=True):
@@ -85,9 +97,8 @@ def test_characters_are_cut_behind_the_longest_word_and_the_widest_filter(longes
         assert product == (width * config.char_embedding_size, number, words * (slots - width + 1))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_padding_costs_nothing(dtype):
-    model, char_ids = tiny_model().to(dtype), ids_of(SENTENCES)
+def test_padding_costs_nothing(make_model):
+    model, char_ids = make_model(), ids_of(SENTENCES)
     rows, words, slots = char_ids.shape
     padded = char_ids.new_zeros(rows + 2, words + 30, slots)
     padded[1:-1, 10 : 10 + words] = char_ids
@@ -96,8 +107,8 @@ def test_padding_costs_nothing(dtype):
     assert work(model, padded, attention_mask=mask).products == work(model, char_ids).products
 
 
-def test_products_in_number_grow_with_the_longest_sentence_alone():
-    model = tiny_model()
+def test_products_in_number_grow_with_the_longest_sentence_alone(make_model):
+    model = make_model()
     sentences = [["mill"] * length for length in (1, 5, 9)]
     numbers = [len(work(model, ids_of(sentences[: count + 1])).products) for count in range(3)]
     # A step has a recurrent and a projecting product, in two layers and two directions.
@@ -105,8 +116,8 @@ def test_products_in_number_grow_with_the_longest_sentence_alone():
     assert len(work(model, ids_of(sentences * 5)).products) == numbers[-1]
 
 
-def test_weights_are_not_copied():
-    assert work(tiny_model(), ids_of(SENTENCES)).copies == []
+def test_weights_are_not_copied(make_model):
+    assert work(make_model(), ids_of(SENTENCES)).copies == []
 
 
 def test_a_copy_would_be_seen():

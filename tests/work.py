@@ -1,4 +1,8 @@
-"""Counts the work of a model instead of its time: matrix products, and copies of weights."""
+"""
+Counts the work of a model instead of its time: matrix products, and copies of weights.
+
+`torch.utils.flop_counter` does not see products in place, nor those on packed and on int8 weights.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
