@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging
 
 import elmo_hf
 from benchmarks.peers import serve
@@ -53,6 +54,7 @@ class Documents:
 
     def load(self) -> dict[str, Any]:
         """The model that comes with the package."""
+        logging.disable_progress_bar()
         self.model = ElmoModel.from_pretrained(elmo_hf.default_model()).eval()
         return {"megabytes": peak_megabytes()}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from tqdm import tqdm
+from transformers.utils import logging
 
 import elmo_hf
 from benchmarks.peers import PeerError, Worker
@@ -50,6 +51,7 @@ def measure_documents(most: int) -> list[dict[str, Any]]:
 @torch.inference_mode()
 def measure_batches(most: int) -> list[dict[str, Any]]:
     """One record a batch size; its words include the boundaries."""
+    logging.disable_progress_bar()
     model = ElmoModel.from_pretrained(elmo_hf.default_model()).eval()
     sentences, _ = read_corpus(max(BATCH_SIZES))
     records = []

@@ -4,6 +4,7 @@ import itertools
 import json
 import lzma
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from benchmarks import SHARED
 from elmo_hf.characters_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
 
 ENGLISH = SHARED / "corpora" / "english"
+HELDOUT = ENGLISH / "heldout.txt.xz"
 
 # Follow the sentences of AllenNLP's own tests, where those are at hand.
 SENTENCES = """
@@ -60,19 +62,24 @@ def read_sentences(path: Path | None) -> list[list[str]]:
 def read_corpus(count: int) -> tuple[list[list[str]], str]:
     """
     The first sentences of a real text as words, and where they are from: `corpora/english/heldout.txt.xz` under
-    `$ELMO_HF_SHARED` or `../shared`; where that is missing, the default text, repeated if it is too short.
+    `$ELMO_HF_SHARED` or `../shared`; where that is missing, the default text. Repeated if it is too short.
     """
-    heldout = ENGLISH / "heldout.txt.xz"
-    if not heldout.exists():
-        return list(itertools.islice(itertools.cycle(read_sentences(None)), count)), "benchmarks.texts"
-    with lzma.open(heldout, "rt", encoding="utf-8") as file:
-        return [line.split() for line in itertools.islice(filter(str.strip, file), count)], heldout.name
+    return list(itertools.islice(itertools.cycle(_corpus()), count)), HELDOUT.name if HELDOUT.exists() else __name__
 
 
 def read_words(count: int) -> list[str]:
-    """A document of so many words: the sentences of [`read_corpus`], repeated if they are too few."""
-    sentences, _ = read_corpus(count)
-    return list(itertools.islice(itertools.cycle(itertools.chain.from_iterable(sentences)), count))
+    """A document of so many words, the sentences of [`read_corpus`] one after the other."""
+    return list(itertools.islice(itertools.chain.from_iterable(itertools.cycle(_corpus())), count))
+
+
+def _corpus() -> Iterator[list[str]]:
+    if not HELDOUT.exists():
+        yield from read_sentences(None)
+        return
+    with lzma.open(HELDOUT, "rt", encoding="utf-8") as file:
+        for line in file:
+            if words := line.split():
+                yield words
 
 
 def character_ids(sentences: list[list[str]], boundaries: bool) -> np.ndarray:
