@@ -16,9 +16,8 @@ import torch
 from transformers.utils import logging
 
 import elmo_hf
-from benchmarks.peers import serve
+from benchmarks.peers import peak_memory, serve
 from benchmarks.texts import character_ids, read_words
-from benchmarks.worker import peak_megabytes
 from elmo_hf import ElmoModel
 
 WORDS_PER_PIECE = 512
@@ -56,16 +55,16 @@ class Documents:
         """The model that comes with the package."""
         logging.disable_progress_bar()
         self.model = ElmoModel.from_pretrained(elmo_hf.default_model()).eval()
-        return {"megabytes": peak_megabytes()}
+        return peak_memory()
 
     def embed(self, words: int) -> dict[str, Any]:
         """Seconds and largest resident size for a document of so many words."""
         text = read_words(words)
-        peak_megabytes()
+        peak_memory()
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
             embed_document(self.model, text, Path(folder))
-            return {"seconds": time.perf_counter() - begin, "megabytes": peak_megabytes()}
+            return {"seconds": time.perf_counter() - begin, **peak_memory()}
 
 
 if __name__ == "__main__":

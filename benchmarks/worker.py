@@ -7,7 +7,6 @@ Its imports are the standard library's and NumPy, so that what a side itself imp
 import json
 import logging
 import os
-import re
 import sys
 import time
 import warnings
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from benchmarks.peers import serve
+from benchmarks.peers import peak_memory, serve
 
 LARGEST_BATCH = 64  # the TensorFlow graph has room for the state of so many sentences
 
@@ -209,21 +208,6 @@ class Commands:
             self.model.run(batch)
         return {"seconds": time.perf_counter() - begin}
 
-    def peak_memory(self) -> dict[str, Any]:
-        """Largest resident size of this process since the last such question, where the system tells (Linux)."""
-        return {"megabytes": peak_megabytes()}
-
-
-def peak_megabytes() -> int | None:
-    """Largest resident size of this process since the last call; `None` where the system does not tell."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        Path("/proc/self/clear_refs").write_text("5")  # starts the peak anew
-    except OSError:
-        return None
-    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return int(peak[1]) // 1024 if peak else None
-
 
 def _torch_facts() -> dict[str, Any]:
     import torch
@@ -234,5 +218,5 @@ def _torch_facts() -> dict[str, Any]:
 if __name__ == "__main__":
     model = {"ours": Ours, "allennlp": AllenNLP, "tensorflow": TensorFlow}[sys.argv[1]](**json.loads(sys.argv[2]))
     commands = Commands(model)
-    names = ["imports", "load", "layers", "measure", "peak_memory"]
-    serve({name: getattr(commands, name) for name in names})
+    answers = (commands.imports, commands.load, commands.layers, commands.measure, peak_memory)
+    serve({answer.__name__: answer for answer in answers})
