@@ -4,6 +4,7 @@ What is ELMo good for? The same head with and without it, on three tasks, severa
     python -m benchmarks.tasks                                          # all tasks, all inputs, 3 seeds
     python -m benchmarks.tasks --task pos --inputs elmo+learned learned
     python -m benchmarks.tasks --way "last layer" "uniform mix" output  # other ways to use the biLM
+    python -m benchmarks.tasks --inputs elmo --int8                     # tested with int8 weights too
     python -m benchmarks.tasks --table                                  # what is there already
 
 `pos`: universal parts of speech on UD English EWT, accuracy. `entities`: WNUT-17, F1 of whole spans. `polarity`:
@@ -122,8 +123,13 @@ def glove(folder: Path) -> str:
     return str(path)
 
 
-def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoLayerCache) -> dict[str, Any]:
-    """Trains and tests one head. All heads have the same frozen biLM, and share its layers."""
+def run(
+    setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoLayerCache, int8: bool
+) -> dict[str, Any]:
+    """
+    Trains and tests one head, with int8 weights too if asked. All heads have the same frozen biLM, and share its
+    layers.
+    """
     set_seed(seed)
     tokenizer, vectors = ElmoTokenizer.from_pretrained(default_model()), None
     words, others = (setup.task.words(part, tokenizer) for part in (setup.train, [*setup.dev, *setup.test]))
@@ -143,9 +149,15 @@ def run(setup: TaskSetup, inputs: str, way: str | None, seed: int, layers: ElmoL
         seconds = time.perf_counter() - start
         found = trainer.evaluate(setup.test)
         epochs = trainer.trainer.state.epoch
+        if int8:
+            model.layer_cache = None
+            model.quantize()
+            quantized = {"int8 metric": trainer.evaluate(setup.test)[setup.task.best_metric]}
+        else:
+            quantized = {}
     mixers = {"input": model.input_mixer, "output": model.output_mixer}
     mixes = {f"{place} mix": mixer.layer_weights().tolist() for place, mixer in mixers.items() if mixer is not None}
-    return {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | mixes
+    return {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | quantized | mixes
 
 
 def _place(record: dict[str, Any]) -> tuple[int, int, int]:
@@ -170,8 +182,11 @@ def print_table(records: list[dict[str, Any]]):
         mixes = [" ".join(f"{weight:.2f}" for weight in mean_mix(found, place)) for place in ("input", "output")]
         spread = f"{min(values):.2f}–{max(values):.2f}"
         shown_way = way if inputs.startswith("elmo") else ""
-        lines.append([task, inputs, shown_way, f"{statistics.mean(values):.2f}", spread, str(len(values)), *mixes])
-    print(table(["task", "inputs", "way", "mean", "range", "seeds", "input mix", "output mix"], lines))
+        lost = [100 * (record["metric"] - record["int8 metric"]) for record in found if "int8 metric" in record]
+        shown_lost = f"{statistics.mean(lost):.2f}" if lost else ""
+        mean = f"{statistics.mean(values):.2f}"
+        lines.append([task, inputs, shown_way, mean, spread, str(len(values)), shown_lost, *mixes])
+    print(table(["task", "inputs", "way", "mean", "range", "seeds", "lost in int8", "input mix", "output mix"], lines))
 
 
 def mean_mix(records: list[dict[str, Any]], place: str) -> list[float]:
@@ -198,6 +213,8 @@ def main():
     parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=INPUTS)
     parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--examples", type=int, default=None, help="train on so many, not all")
+    parser.add_argument("--int8", action="store_true", help="test with int8 weights too")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--picture", type=Path, help="an SVG file to write, with the mixes at input and output")
     options = parser.parse_args()
@@ -212,6 +229,7 @@ def main():
     )
     for task in [] if options.table else options.task:
         setup = TASKS[task]()
+        setup = setup._replace(train=setup.train[: options.examples])
         elmo = ElmoModel.from_pretrained(default_model(), dtype=torch.float32).eval()
         elmo.freeze_bilm()
         layers = ElmoLayerCache(elmo)
@@ -220,7 +238,7 @@ def main():
                 record = dict(zip(what, (task, inputs, way, seed), strict=True))
                 if tuple(record.values()) in done:
                     continue
-                record |= run(setup, inputs, way, seed, layers)
+                record |= run(setup, inputs, way, seed, layers, options.int8)
                 print(json.dumps(record), flush=True)
                 with open(options.results, "a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")

@@ -21,7 +21,7 @@ from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import ElmoModel
 from elmo_hf.staging import staged_folder
 
-from .arrays import Views, fill_views
+from .arrays import Views, check_float, fill_views
 from .bilm_hdf5 import count_parameters
 from .folder import ConversionError, load_tokenizer, save_folder, word_ids
 from .options import config_errors, parse_object, read_object
@@ -274,6 +274,7 @@ def model_of(config: ElmoConfig, tensors: dict[str, torch.Tensor], source) -> El
 
 def allennlp_views(model: ElmoModel) -> Views:
     """For every tensor of AllenNLP's biLM the parameters that it holds, but for signs and forget bias."""
+    check_float(model)
     encoder, characters = model.token_encoder, model.token_encoder.characters
     views = {
         CHAR_EMBEDDING: [characters.char_embeddings.weight],

@@ -5,10 +5,18 @@ from typing import Any
 
 import torch
 
+from elmo_hf import ElmoModel
+
 from .folder import ConversionError
 
 # Name of a foreign array → the parameters that it holds, as views in its layout, stacked along the first dimension.
 Views = Mapping[str, list[torch.Tensor]]
+
+
+def check_float(model: ElmoModel):
+    """Refuses a model in int8, of which other formats know nothing."""
+    if model.layers[0].is_quantized:
+        raise ConversionError("This model's weights are int8: convert those that it was made from.")
 
 
 def count_values(views: Views) -> int:
@@ -53,4 +61,4 @@ def fill_views(views: Views, found: Mapping[str, torch.Tensor], source):
             part.copy_(value)
 
 
-__all__ = ["Views", "check_arrays", "count_values", "fill_views"]
+__all__ = ["Views", "check_arrays", "check_float", "count_values", "fill_views"]

@@ -18,7 +18,7 @@ from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
 from elmo_hf.staging import staged_folder
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 
-from .arrays import Views, check_arrays, count_values, fill_views
+from .arrays import Views, check_arrays, check_float, count_values, fill_views
 from .folder import ConversionError, load_tokenizer, save_folder, word_ids
 from .options import config_errors, read_object
 from .provenance import provenance
@@ -162,6 +162,7 @@ def bilm_views(model: ElmoModel) -> Views:
     For every array of the original format the parameters that it holds, in its layout, stacked along the first
     dimension. They are views: writing into them fills the model.
     """
+    check_float(model)
     encoder, views = model.token_encoder, {}
     if encoder.word_embeddings is not None:
         views["embedding"] = [encoder.word_embeddings.weight[: model.config.vocab_size]]

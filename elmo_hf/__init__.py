@@ -28,6 +28,7 @@ from .modeling_elmo import (
     ElmoPreTrainedModel,
     ElmoStates,
 )
+from .quantization_elmo import ElmoInt8Config
 from .tokenization_elmo import ElmoTokenizer
 
 AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
@@ -50,6 +51,7 @@ __all__ = [
     "ElmoForPreTrainingOutput",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
+    "ElmoInt8Config",
     "ElmoLayerCache",
     "ElmoMixer",
     "ElmoModel",

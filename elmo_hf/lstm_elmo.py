@@ -92,11 +92,6 @@ def lstm(
     return _LSTM.apply(inputs, hidden, cell.contiguous(), *weights, clips, step_sizes, dtype, keeps)
 
 
-def needs_gradient(*tensors: torch.Tensor | None) -> bool:
-    """Whether what is computed from these will be asked for its gradient."""
-    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
-
-
 def state_keeps(resets: torch.Tensor | None, step_sizes: list[int], dtype: torch.dtype) -> list[torch.Tensor | None]:
     """For each step what the state before it is multiplied by, `(sequences, 1)`; `None` where all of it stays."""
     if resets is None:
@@ -338,4 +333,4 @@ def _add_weight_gradients(
         totals.projection.add_(torch.bmm(unprojected.mT, d_projected))
 
 
-__all__ = ["LSTMClips", "LSTMWeights", "lstm", "needs_gradient", "state_keeps", "step_chunks"]
+__all__ = ["LSTMClips", "LSTMWeights", "lstm", "state_keeps", "step_chunks"]

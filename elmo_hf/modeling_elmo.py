@@ -5,6 +5,7 @@ PyTorch ELMo: deep contextualised word representations (Peters et al. 2018, http
 The numbers are those of the original implementations, bilm-tf and AllenNLP (both Apache-2.0, Allen Institute for AI).
 """
 
+import contextlib
 import math
 import os
 import shutil
@@ -29,9 +30,13 @@ from .loading_elmo import (
     weight_errors,
 )
 from .mixer_elmo import ElmoMixer
+from .products_elmo import PackedWeight
+from .quantization_elmo import METHOD, NO_TRAINING, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
 from .softmax_elmo import ElmoSoftmax, build_softmax
+from .threads_elmo import CORES
 from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
+from .word_cache_elmo import WordCache
 
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
@@ -142,7 +147,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
             folder = load_config.pretrained_model_name_or_path
             check_paths(checkpoint_files, folder if folder is not None and os.path.isdir(folder) else None)
             if expected_keys is None:
-                any_shape = load_config.ignore_mismatched_sizes or load_config.hf_quantizer is not None
+                quantizer = load_config.hf_quantizer
+                any_shape = load_config.ignore_mismatched_sizes
+                if quantizer is not None:  # transformers itself then takes any shape; of ours they are known
+                    any_shape = quantizer.quantization_config.quant_method != METHOD
                 check_shapes(model, tensor_shapes(checkpoint_files), model.base_model_prefix, any_shape)
         return PreTrainedModel._load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys)
 
@@ -170,10 +178,63 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 shutil.copyfile(path, Path(save_directory) / path.name)
         super().save_pretrained(save_directory, is_main_process, **kwargs)
 
+    def pack_weights(self, enabled: bool = True):
+        """
+        Whether inference on a CPU runs on packed copies of the weights, as it does by default: see
+        [`PackedWeight`]. Without them it is slower, and takes less memory where the weights are not mapped from a file.
+        """
+        for module in self.modules():
+            packed = getattr(module, "packed", None)
+            for weight in packed if isinstance(packed, list) else [packed]:
+                if isinstance(weight, PackedWeight):
+                    weight.enabled = enabled
+                    weight.clear()
+
+    def cache_words(self, capacity: int = 100_000):
+        """
+        Keeps the vectors of words over calls, in inference on a CPU, so that the character encoder sees each word once.
+
+        Args:
+            capacity: Words to keep, each `output_size` numbers; 0 turns the cache off.
+        """
+        elmo: ElmoModel = self.base_model  # ty: ignore[invalid-assignment]
+        elmo.token_encoder.word_cache = WordCache(capacity, self.config.output_size) if capacity else None
+
+    def quantize(self):
+        """
+        Turns the biLM's recurrent, projection and highway weights into int8, in place; see [`ElmoInt8Config`]. The
+        model is then for inference, and what is saved is a quarter as large.
+
+        Returns:
+            The model itself.
+        """
+        quantizer = ElmoInt8Quantizer(ElmoInt8Config(), pre_quantized=False)
+        quantizer.preprocess_model(self)
+        self.hf_quantizer = quantizer
+        quantizer.postprocess_model(self)
+        return self
+
+    def _quantize_modules(self):
+        for module in self.modules():
+            if isinstance(module, ElmoModel):
+                module.token_encoder.requires_grad_(False)
+                module.layers.requires_grad_(False)
+        for module in list(self.modules()):
+            if isinstance(module, (ElmoLinear, ElmoRecurrentLayer)):
+                module.quantize()
+
+    def _check_quantized(self):
+        for name, module in self.named_modules():
+            if isinstance(module, ElmoInt8Weight):
+                module.check(name)
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         """The original's initialisation."""
-        if isinstance(module, ElmoRecurrentLayer):
+        if isinstance(module, ElmoInt8Weight):
+            if not all(getattr(buffer, "_is_hf_initialized", False) for buffer in module.buffers()):
+                raise ValueError("The file lacks int8 weights that its config announces: they cannot be made anew.")
+        elif isinstance(module, ElmoRecurrentLayer):
             for name, bound in module.glorot_bounds().items():
                 init.uniform_(getattr(module, name), -bound, bound)
             init.zeros_(module.bias)
@@ -189,7 +250,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.uniform_(module.weight, -0.05, 0.05)
             init.zeros_(module.bias)
         elif isinstance(module, ElmoLinear):
-            init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
+            if isinstance(module.weight, nn.Parameter):
+                init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
             init.constant_(module.bias, module.initial_bias)
         elif isinstance(module, nn.Embedding):
             init.uniform_(module.weight, -1.0, 1.0)
@@ -251,6 +313,8 @@ class ElmoModel(ElmoPreTrainedModel):
         self._set_bilm_trainable(True)
 
     def _set_bilm_trainable(self, trainable: bool):
+        if trainable and self.layers[0].is_quantized:
+            raise ValueError(NO_TRAINING)
         self.token_encoder.requires_grad_(trainable)
         self.layers.requires_grad_(trainable)
         self._bilm_is_frozen = not trainable
@@ -305,15 +369,16 @@ class ElmoModel(ElmoPreTrainedModel):
             )
         states = self._states(initial_state, mask, len(reading))
 
-        # text → token vectors
-        if inputs_embeds is not None:
-            tokens = inputs_embeds[mask]
-        else:
-            tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
-        # → recurrent layers
-        layers, states = self._run_layers(tokens, packing, states, weights_of)  # each (words in all rows, hidden_size)
-        # → mix
-        mix = layers[-1] if self.mixer is None else self.mixer(layers)
+        with self._cores(mask.device):
+            # text → token vectors
+            if inputs_embeds is not None:
+                tokens = inputs_embeds[mask]
+            else:
+                tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
+            # → recurrent layers
+            layers, states = self._run_layers(tokens, packing, states, weights_of)  # (words in all rows, hidden_size)
+            # → mix
+            mix = layers[-1] if self.mixer is None else self.mixer(layers)
 
         return ElmoModelOutput(
             last_hidden_state=self._unmask(mix, mask),
@@ -378,6 +443,12 @@ class ElmoModel(ElmoPreTrainedModel):
         if not mask.any():
             return torch.zeros(0, self.config.output_size, dtype=self._weight_dtype, device=mask.device)
         return self.token_encoder(characters, words)
+
+    @staticmethod
+    def _cores(device: torch.device) -> contextlib.AbstractContextManager:
+        """Calls from several threads take turns, in inference on a CPU."""
+        alone = device.type != "cpu" or torch.is_grad_enabled() or torch.compiler.is_compiling()
+        return contextlib.nullcontext() if alone else CORES.taken()
 
     def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
         """The reading orders to run, and the same as indices into the layers' weights."""
@@ -446,7 +517,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def _weight_dtype(self) -> torch.dtype:
         """Of the stored weights; `self.dtype` walks the parameters, of which data parallelism's replicas have none."""
         layer: ElmoRecurrentLayer = self.layers[0]  # ty: ignore[invalid-assignment]
-        return layer.input_weight.dtype
+        return layer.bias.dtype  # the others may be int8
 
     def _unmask(self, vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`(words in all rows, size)` → `(batch, words, size)`, zero where masked."""

@@ -20,6 +20,7 @@ from .precision_elmo import packed_dtype
 # row takes longer than four.
 FEW_ROWS, MANY_ROWS = 4, 16
 MADV_PAGEOUT = 21  # Linux 5.4
+MAX_MOVES = 3
 
 
 class PackedMatrix:
@@ -97,6 +98,7 @@ class PackedWeight:
         self._lock = threading.Lock()
         self._state: tuple | None = None
         self._matrices: list[PackedMatrix] = []
+        self._moves = 0  # how often the same values came at another address
 
     def __deepcopy__(self, memo) -> "PackedWeight":
         return PackedWeight(self.enabled)
@@ -119,9 +121,13 @@ class PackedWeight:
         if not self.enabled or not can_pack(weight, rows):
             return None
         dtype = packed_dtype(weight)
-        state = _state(weight, dtype)
+        state = weight_state(weight, dtype)
         with self._lock:
-            if not _same(state, self._state):
+            if not same_weight(state, self._state):
+                self._moves += self._state is not None and torch.equal(state[-1], self._state[-1])
+                if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
+                    self._matrices, self._state = [], None
+                    return None
                 self._matrices = [PackedMatrix(matrix) for matrix in split(weight.detach().to(dtype))]
                 self._state = state
                 give_back(weight)
@@ -133,10 +139,15 @@ class PackedWeight:
             self._matrices, self._state = [], None
 
 
+def needs_gradient(*tensors: torch.Tensor | None) -> bool:
+    """Whether what is computed from these will be asked for its gradient."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
 def can_pack(weight: torch.Tensor, rows: torch.Tensor) -> bool:
     """Whether `rows` can be multiplied with a packed copy of `weight`: on a CPU, and without a gradient."""
     return (
-        not (torch.is_grad_enabled() and (weight.requires_grad or rows.requires_grad))
+        not needs_gradient(weight, rows)
         and weight.device.type == "cpu"
         and type(weight) in (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
         and weight.dtype in (torch.float32, torch.bfloat16, torch.float16)
@@ -146,7 +157,7 @@ def can_pack(weight: torch.Tensor, rows: torch.Tensor) -> bool:
     )
 
 
-def _state(weight: torch.Tensor, dtype: torch.dtype) -> tuple:
+def weight_state(weight: torch.Tensor, dtype: torch.dtype) -> tuple:
     """
     What tells that a weight is still the same. Changes through `weight.data` leave its version as it is, so some of
     its values are compared too.
@@ -157,7 +168,8 @@ def _state(weight: torch.Tensor, dtype: torch.dtype) -> tuple:
     return dtype, weight.data_ptr(), weight.shape, version, sample
 
 
-def _same(state: tuple, other: tuple | None) -> bool:
+def same_weight(state: tuple, other: tuple | None) -> bool:
+    """Whether two states of [`weight_state`] are of the same weight with the same values."""
     return other is not None and state[:-1] == other[:-1] and torch.equal(state[-1], other[-1])
 
 
@@ -174,4 +186,14 @@ def give_back(weight: torch.Tensor):
             ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), MADV_PAGEOUT)
 
 
-__all__ = ["DenseMatrix", "PackedMatrix", "PackedWeight", "can_pack", "fill_up", "give_back"]
+__all__ = [
+    "DenseMatrix",
+    "PackedMatrix",
+    "PackedWeight",
+    "can_pack",
+    "fill_up",
+    "give_back",
+    "needs_gradient",
+    "same_weight",
+    "weight_state",
+]

@@ -9,10 +9,11 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
-from .lstm_elmo import LSTMClips, LSTMWeights, lstm, needs_gradient, state_keeps
+from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
 from .lstm_inference_elmo import LSTMMatrices, dense_matrices, run_lstm
 from .precision_elmo import product_dtype
-from .products_elmo import PackedWeight
+from .products_elmo import PackedWeight, needs_gradient
+from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
 # Elements of a direction's recurrent matrix from which on packed products are faster, direction by direction, than
 # those of both directions together.
@@ -132,6 +133,8 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         Returns:
             The outputs, `(directions, words, size)`, and both states after each sequence's last word.
         """
+        if self.is_quantized:
+            return self._forward_quantized(inputs, hidden, cell, step_sizes, directions, resets)
         dtype = product_dtype(self.input_weight)
         state_dtype = torch.promote_types(dtype, torch.float32)
         inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
@@ -153,6 +156,26 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
                     output, hidden, cell = map(torch.stack, parts)
         return output + inputs if self.residual else output, hidden, cell
 
+    def _forward_quantized(self, inputs, hidden, cell, step_sizes, directions, resets):
+        """As `forward`, with int8 weights: all else is in fp32."""
+        if self.training or (torch.is_grad_enabled() and inputs.requires_grad):
+            raise ValueError(NO_TRAINING)
+        chosen = slice(directions[0], directions[-1] + 1)
+        weights = [getattr(self, name) for name in ("input_weight", "recurrent_weight", "projection_weight")]
+        inputs = inputs.float()
+        with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
+            output, hidden, cell = run_lstm(
+                inputs,
+                hidden.float(),
+                cell.float(),
+                LSTMMatrices(*(None if weight is None else weight.matrix(chosen) for weight in weights)),  # ty: ignore[invalid-argument-type]
+                self._bias(chosen).float(),
+                LSTMClips(self.cell_clip, self.projection_clip),
+                step_sizes,
+                state_keeps(resets, step_sizes, torch.float32),
+            )
+        return output + inputs if self.residual else output, hidden, cell
+
     def _packed_matrices(self, inputs: torch.Tensor, directions: list[int]) -> list[LSTMMatrices] | None:
         """The weights of each of the directions, packed; `None` where that is not possible, or does not pay."""
         if self.recurrent_weight[0].numel() < MIN_PACKED_SIZE:
@@ -172,18 +195,38 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
     def _weights(self, directions: list[int]) -> LSTMWeights:
         """The weights of the given directions, the forget bias added."""
         chosen = slice(directions[0], directions[-1] + 1)
-        forget = torch.zeros_like(self.bias)
-        forget[:, 2 * self.cell_size : 3 * self.cell_size] = self.forget_bias
         projection = self.projection_weight
         return LSTMWeights(
             self.input_weight[chosen],
             self.recurrent_weight[chosen],
-            (self.bias + forget)[chosen].unsqueeze(1),
+            self._bias(chosen),
             None if projection is None else projection[chosen],
         )
 
+    def _bias(self, chosen: slice) -> torch.Tensor:
+        """`(directions, 1, 4 * cells)`, the forget bias added."""
+        forget = torch.zeros_like(self.bias)
+        forget[:, 2 * self.cell_size : 3 * self.cell_size] = self.forget_bias
+        return (self.bias + forget)[chosen].unsqueeze(1)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the weights of the products are int8."""
+        return isinstance(self.input_weight, ElmoInt8Weight)
+
+    def quantize(self):
+        """Turns the weights of the products into int8, in place."""
+        # What the cells give out has a few large numbers among many small ones: for the projection it needs 16 bits.
+        for name, digits in (("input_weight", 1), ("recurrent_weight", 1), ("projection_weight", 2)):
+            if isinstance(weight := getattr(self, name), nn.Parameter):
+                quantize_weight(self, name, weight.mT, digits)
+        for packed in self.packed:
+            packed.clear()
+
     def glorot_bounds(self) -> dict[str, float]:
         """Bound of the uniform initialisation of every weight matrix: the original's, TensorFlow's default."""
+        if self.is_quantized:
+            return {}
         size, outputs = self.input_weight.shape[1:]
         kernel = math.sqrt(6 / (2 * size + outputs))  # input and recurrent weights are one matrix there
         bounds = {"input_weight": kernel, "recurrent_weight": kernel}

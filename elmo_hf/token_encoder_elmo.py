@@ -9,7 +9,9 @@ from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
 from .precision_elmo import product_dtype, round_up
-from .products_elmo import PackedWeight
+from .products_elmo import PackedWeight, needs_gradient
+from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
+from .word_cache_elmo import WordCache
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -44,17 +46,31 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class ElmoLinear(nn.Linear):
     """A linear layer in the precision that [`product_dtype`] or [`packed_dtype`] chooses."""
 
-    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0):
+    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0, int8_digits: int = 1):
         super().__init__(inputs, outputs)
-        self.initial_bias = initial_bias
+        self.initial_bias, self.int8_digits = initial_bias, int8_digits
         self.packed = PackedWeight()
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """`(rows, inputs)` → `(rows, outputs)`"""
+        if isinstance(self.weight, ElmoInt8Weight):
+            return self._forward_quantized(input, self.weight)
         if (matrices := self.packed.matrices(self.weight, input, lambda weight: [weight])) is not None:
             return matrices[0](input, self.bias)
         dtype = product_dtype(self.weight)
         return F.linear(input.to(dtype), self.weight.to(dtype), self.bias.to(dtype))
+
+    def _forward_quantized(self, input: torch.Tensor, weight: ElmoInt8Weight) -> torch.Tensor:
+        if self.training or (torch.is_grad_enabled() and input.requires_grad):
+            raise ValueError(NO_TRAINING)
+        with torch.no_grad(), torch.autocast(input.device.type, enabled=False):
+            return weight.matrix(slice(0, 1))(input.float().unsqueeze(0), self.bias.float().view(1, 1, -1)).squeeze(0)
+
+    def quantize(self):
+        """Turns the weight into int8, in place."""
+        if isinstance(self.weight, nn.Parameter):
+            quantize_weight(self, "weight", self.weight.unsqueeze(0), self.int8_digits)
+            self.packed.clear()
 
 
 class ElmoHighway(nn.Module):
@@ -152,13 +168,15 @@ class ElmoTokenEncoder(nn.Module):
     def __init__(self, config: ElmoConfig):
         super().__init__()
         self.word_embeddings = self.characters = self.projection = None
+        self.word_cache: WordCache | None = None
         if config.uses_words:
             padding, size = cast(int, config.pad_token_id), cast(int, config.word_embedding_size)
             self.word_embeddings = nn.Embedding(max(config.vocab_size, padding + 1), size, padding_idx=padding)
         if config.uses_characters:
             self.characters = ElmoCharacterEncoder(config)
         if config.token_projection:
-            self.projection = ElmoLinear(config.feature_size, config.output_size)
+            # Errors here are in all layers, and the product is a small one: with int8 weights it has 16-bit inputs.
+            self.projection = ElmoLinear(config.feature_size, config.output_size, int8_digits=2)
 
     def forward(self, char_ids: torch.Tensor | None, input_ids: torch.Tensor | None) -> torch.Tensor:
         """
@@ -171,7 +189,13 @@ class ElmoTokenEncoder(nn.Module):
         """
         columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
         tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
+        weights = list(self.parameters())
+        if self.word_cache is None or needs_gradient(*weights) or tokens.device.type != "cpu":
+            return self.encode(tokens)[places]
+        return self.word_cache.vectors(tokens, self.encode, weights)[places]
 
+    def encode(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
         features = []
         if self.word_embeddings is not None:
             features.append(self.word_embeddings(tokens[:, 0]))
@@ -181,7 +205,7 @@ class ElmoTokenEncoder(nn.Module):
         vectors = torch.cat(features, dim=-1)  # (distinct tokens, feature_size)
         if self.projection is not None:
             vectors = self.projection(vectors)
-        return vectors[places]
+        return vectors
 
 
 __all__ = ["ElmoCharacterEncoder", "ElmoConvolution", "ElmoHighway", "ElmoLinear", "ElmoTokenEncoder", "distinct_rows"]

@@ -156,6 +156,7 @@ def test_the_public_names_are_these():
         "ElmoForPreTrainingOutput",
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",
+        "ElmoInt8Config",
         "ElmoLayerCache",
         "ElmoMixer",
         "ElmoModel",

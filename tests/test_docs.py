@@ -39,7 +39,9 @@ def folders(tmp_path):
         (tmp_path / "me" / name).symlink_to(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/heads.md", "docs/hub.md", "docs/tokenizer.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/heads.md", "docs/hub.md", "docs/precision.md", "docs/tokenizer.md"]
+)
 def test_the_python_of_the_documentation_runs(name, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = code_blocks(name)

@@ -1,12 +1,14 @@
 """ElmoModel: exact whatever the batch, deterministic, explicit about state, clear about bad input."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_hf import ElmoConfig, ElmoModel, ElmoStates, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoModel, ElmoStates, ElmoTokenizer, recurrence_elmo
 from elmo_hf.modeling_elmo import DIRECTIONS
 from tests.models import configurations, random_words, reference_of, tiny_model
 
@@ -37,8 +39,8 @@ def stacked(states, model, part: int) -> torch.Tensor:
 
 
 @settings(max_examples=60)
-@given(configurations, st.integers(0, 2**32 - 1), st.sampled_from([1.0, 4.0]), st.data())
-def test_any_configuration_equals_the_reference(fields, seed, scale, data):
+@given(configurations, st.integers(0, 2**32 - 1), st.sampled_from([1.0, 4.0]), st.booleans(), st.data())
+def test_any_configuration_equals_the_reference(fields, seed, scale, packed, data):
     model = tiny_model(seed % 1000, scale, **fields)
     if scale > 1:  # large weights without clipping amplify what fp32 rounds beyond 1e-5
         model = model.double()
@@ -53,7 +55,8 @@ def test_any_configuration_equals_the_reference(fields, seed, scale, data):
     inputs = {"attention_mask": mask}
     inputs |= {"char_ids": char_ids} if model.config.uses_characters else {}
     inputs |= {"input_ids": word_ids} if model.config.uses_words else {}
-    with torch.no_grad():
+    smallest = 0 if packed else recurrence_elmo.MIN_PACKED_SIZE
+    with torch.no_grad(), mock.patch.object(recurrence_elmo, "MIN_PACKED_SIZE", smallest):
         output = model(**inputs, output_hidden_states=True, output_states=True)
         again = model(**inputs, initial_state=output.states, output_hidden_states=True, output_states=True)
     for found, layers, after in ((output, expected, states), (again, more, more_states)):
@@ -63,9 +66,16 @@ def test_any_configuration_equals_the_reference(fields, seed, scale, data):
         torch.testing.assert_close(found.states.cell, stacked(after, model, 1), **EXACT)
 
 
-@pytest.fixture(scope="module")
-def original_scale():
+@pytest.fixture(scope="module", params=["dense", "packed"])
+def original_scale(request):
     """A model whose gates, cells and outputs move as the original's do, smaller; and sentences of 1 to 500 words."""
+    with mock.patch.object(
+        recurrence_elmo, "MIN_PACKED_SIZE", 0 if request.param == "packed" else recurrence_elmo.MIN_PACKED_SIZE
+    ):
+        yield _original_scale()
+
+
+def _original_scale():
     model = tiny_model(1, scale=1.6, cell_size=96, projection_size=24, num_hidden_layers=2)
     char_ids = random_words(np.random.default_rng(0), 6, 500)
     lengths = [500, 1, 37, 2, 240, 113]

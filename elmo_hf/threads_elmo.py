@@ -1,0 +1,59 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""Calls from several threads at once, as in a server: no more of them run than the machine has cores for."""
+
+import os
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import torch
+
+
+class Cores:
+    """
+    Hands the machine's cores out to calls. A call uses `torch.get_num_threads()` of them, by default all, and then
+    calls run one after the other: side by side their threads would wait for each other at every time step. A server
+    that wants several calls at once says so with `torch.set_num_threads`, and has as many as fit.
+
+    Args:
+        number (`int`, *optional*): How many there are. Default: those that this process may run on.
+    """
+
+    def __init__(self, number: int | None = None):
+        self._number = number or _available()
+        self._start()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._start)  # calls of other threads do not go on in the child
+
+    def _start(self):
+        self._changed = threading.Condition()
+        self._taken = 0
+        self._inside = threading.local()
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """Within it the call has its cores. A call within a call of the same thread shares them."""
+        if getattr(self._inside, "call", False):
+            yield
+            return
+        wanted = torch.get_num_threads()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken or self._taken + wanted <= self._number)
+            self._taken += wanted
+        self._inside.call = True
+        try:
+            yield
+        finally:
+            self._inside.call = False
+            with self._changed:
+                self._taken -= wanted
+                self._changed.notify_all()
+
+
+def _available() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+CORES = Cores()
+
+__all__ = ["CORES", "Cores"]

@@ -1,0 +1,97 @@
+"""Which precision products run in: bf16 only where it works, never at the price of the process."""
+
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_hf import precision_elmo, recurrence_elmo
+from elmo_hf.precision_elmo import AMX_TRIAL, amx_works, bf16_products, packed_dtype, product_dtype
+from tests.models import random_words, tiny_model
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew():
+    bf16_products.cache_clear()
+    yield
+    bf16_products.cache_clear()
+
+
+def processor(monkeypatch, avx512_bf16: bool, amx: bool):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+
+
+@pytest.mark.parametrize(
+    ("avx512_bf16", "amx", "works", "expected"),
+    [
+        (False, False, True, False),
+        (True, False, False, True),  # nothing to try
+        (True, True, True, True),
+        (True, True, False, False),
+    ],
+)
+def test_bf16_products_are_for_processors_that_have_them_and_amx_that_works(
+    monkeypatch, avx512_bf16, amx, works, expected
+):
+    processor(monkeypatch, avx512_bf16, amx)
+    monkeypatch.setattr(precision_elmo, "amx_works", lambda: works)
+    assert bf16_products() is expected
+
+
+def test_amx_is_tried_once(monkeypatch):
+    trials = []
+    processor(monkeypatch, True, True)
+    monkeypatch.setattr(precision_elmo, "amx_works", lambda: trials.append(1) or False)
+    assert [bf16_products(), bf16_products()] == [False, False]
+    assert len(trials) == 1
+
+
+@pytest.mark.parametrize("code", [f"import os; os.kill(os.getpid(), {int(signal.SIGILL)})", "raise SystemExit(3)"])
+def test_a_trial_that_dies_is_told_and_costs_nothing_else(code, monkeypatch):
+    told = []
+    monkeypatch.setattr(precision_elmo.logger, "warning", told.append)
+    assert not amx_works(code)
+    assert len(told) == 1
+    assert ("SIGILL" in told[0]) == ("os.kill" in code)
+    assert "fp32" in told[0]
+
+
+def test_a_trial_that_lives_means_amx_works():
+    assert amx_works("pass")
+    compile(AMX_TRIAL, "trial", "exec")
+
+
+def test_inside_another_program_nothing_is_started(monkeypatch):
+    monkeypatch.setattr(precision_elmo.sys, "executable", "/usr/sbin/a-server")
+    monkeypatch.setattr(precision_elmo.subprocess, "run", lambda *_, **__: pytest.fail("started a process"))
+    assert not amx_works()
+
+
+@pytest.mark.parametrize("usable", [False, True])
+def test_half_precision_weights_are_multiplied_in_bf16_only_where_that_pays(monkeypatch, usable):
+    monkeypatch.setattr(precision_elmo, "bf16_products", lambda: usable)
+    fast = torch.bfloat16 if usable else torch.float32
+    assert packed_dtype(torch.zeros(1, dtype=torch.bfloat16)) == fast
+    assert packed_dtype(torch.zeros(1, dtype=torch.float16)) == torch.float32
+    assert packed_dtype(torch.zeros(1)) == torch.float32
+    assert product_dtype(torch.zeros(1, dtype=torch.bfloat16)) == torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert packed_dtype(torch.zeros(1)) == fast
+
+
+@pytest.mark.parametrize("usable", [False, True])
+@pytest.mark.parametrize("smallest", [0, 2**20], ids=["packed", "dense"])
+def test_bf16_vectors_are_near_those_in_fp32(monkeypatch, usable, smallest):
+    if usable and not bf16_products():
+        pytest.skip("this processor has no bf16 products")
+    monkeypatch.setattr(precision_elmo, "bf16_products", lambda: usable)
+    monkeypatch.setattr(recurrence_elmo, "MIN_PACKED_SIZE", smallest)
+    model = tiny_model(cell_size=64, projection_size=32)
+    char_ids = random_words(np.random.default_rng(0), 3, 9)
+    with torch.no_grad():
+        expected = model(char_ids=char_ids).last_hidden_state
+        found = model.bfloat16()(char_ids=char_ids).last_hidden_state
+    assert found.dtype == torch.bfloat16
+    assert torch.nn.functional.cosine_similarity(found.float(), expected, dim=-1).min() > 0.999

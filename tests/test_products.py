@@ -1,0 +1,146 @@
+"""Packed weights: the same products, never from old weights, no memory that could be had back."""
+
+import copy
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_hf import ElmoModel
+from elmo_hf.products_elmo import DenseMatrix, PackedMatrix, PackedWeight, fill_up, give_back
+from tests.models import random_words, tiny_model
+
+
+@given(st.integers(1, 200), st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**31), st.booleans())
+def test_packed_products_equal_plain_ones(rows, inputs, outputs, seed, with_bias):
+    generator = torch.Generator().manual_seed(seed)
+    left, weight = torch.randn(rows, inputs, generator=generator), torch.randn(outputs, inputs, generator=generator)
+    bias = torch.randn(outputs, generator=generator) if with_bias else None
+    expected = torch.nn.functional.linear(left.double(), weight.double(), None if bias is None else bias.double())
+    matrix = PackedMatrix(weight)
+    torch.testing.assert_close(matrix(left, bias), expected.float(), rtol=1e-5, atol=1e-5)
+    total = torch.ones(rows, outputs)
+    torch.testing.assert_close(matrix.add(total, left), (left @ weight.T) + 1, rtol=1e-5, atol=1e-5)
+
+
+def test_dense_products_are_those_of_each_direction():
+    rows, weight, bias = torch.randn(2, 5, 3), torch.randn(2, 3, 4), torch.randn(2, 1, 4)
+    matrix = DenseMatrix(weight)
+    expected = torch.stack([rows[direction] @ weight[direction] for direction in (0, 1)])
+    torch.testing.assert_close(matrix(rows), expected)
+    torch.testing.assert_close(matrix(rows, bias), expected + bias)
+    torch.testing.assert_close(matrix.add(torch.ones(2, 5, 4), rows), expected + 1)
+
+
+@given(st.integers(0, 300))
+def test_filled_up_rows_are_few_kinds_of_shapes_and_keep_the_rows(number):
+    rows = torch.randn(number, 2)
+    filled = fill_up(rows)
+    assert torch.equal(filled[:number], rows)
+    assert not filled[number:].any()
+    assert len(filled) - number < (4 if number <= 64 else 16)
+    assert len(filled) % (4 if number <= 64 else 16) == 0
+
+
+def packed_once(packed: PackedWeight, weight: torch.Tensor) -> PackedMatrix | None:
+    with torch.no_grad():
+        matrices = packed.matrices(weight, weight, lambda weight: [weight])
+    return None if matrices is None else matrices[0]
+
+
+def test_a_weight_is_packed_once():
+    packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(8, 8))
+    assert packed_once(packed, weight) is packed_once(packed, weight)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda weight: weight.add_(1),
+        lambda weight: weight.data.mul_(1.001),  # leaves the version as it is
+        lambda weight: setattr(weight, "data", weight.data + 1),
+        lambda weight: torch.optim.SGD([weight], lr=0.1).step(),
+    ],
+    ids=["in place", "data in place", "other data", "optimiser"],
+)
+def test_a_changed_weight_is_packed_again(change):
+    packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(8, 8))
+    weight.grad = torch.ones_like(weight)
+    packed_once(packed, weight)
+    with torch.no_grad():
+        change(weight)
+    torch.testing.assert_close(packed_once(packed, weight)(torch.eye(8)), weight.detach().T)
+
+
+def test_a_weight_that_is_brought_for_each_call_is_not_packed_for_good():
+    """Offloaded weights are to take no memory between calls."""
+    packed, weight = PackedWeight(), torch.randn(8, 8)
+    kept = [weight.clone() for _ in range(6)]  # at once, so that they lie at different addresses
+    assert [packed_once(packed, copy) is not None for copy in kept] == [True] * 4 + [False] * 2
+    assert packed._matrices == []
+
+
+def test_nothing_is_packed_where_a_gradient_is_wanted_or_packing_is_off():
+    weight = torch.nn.Parameter(torch.randn(8, 8))
+    assert PackedWeight().matrices(weight, weight.detach(), lambda weight: [weight]) is None
+    assert packed_once(PackedWeight(enabled=False), weight) is None
+    assert packed_once(PackedWeight(), weight.double()) is None
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert packed_once(PackedWeight(), weight) is None
+    frozen = weight.detach()
+    assert PackedWeight().matrices(frozen, frozen, lambda weight: [weight]) is not None
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_of_a_model_pack_for_themselves(clone):
+    model, char_ids = tiny_model(), random_words(np.random.default_rng(0), 2, 3)
+    with torch.no_grad():
+        expected = model(char_ids=char_ids).last_hidden_state
+        other = clone(model)
+        torch.testing.assert_close(other(char_ids=char_ids).last_hidden_state, expected)
+        other.token_encoder.projection.weight.zero_()
+        torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, expected)
+
+
+def resident_megabytes() -> int:
+    return int(re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for its memory")
+def test_mapped_weights_leave_memory_once_they_are_packed_and_can_be_read_again(tmp_path):
+    """64 MB of weights: a file's pages can be had back from the file, so they need not stay."""
+    torch.save({"weight": torch.randn(4096, 4096)}, tmp_path / "weight.pt")
+    weight = torch.load(tmp_path / "weight.pt", mmap=True)["weight"]
+    total = weight.sum()  # reads all of it
+    before = resident_megabytes()
+    give_back(weight)
+    assert resident_megabytes() < before - 32
+    assert weight.sum() == total
+
+
+def test_memory_that_is_not_of_a_file_keeps_its_values():
+    weight = torch.arange(2**20, dtype=torch.float32)
+    give_back(weight)
+    assert torch.equal(weight, torch.arange(2**20, dtype=torch.float32))
+
+
+def test_packing_can_be_turned_off_and_on(monkeypatch):
+    monkeypatch.setattr("elmo_hf.recurrence_elmo.MIN_PACKED_SIZE", 0)
+    model: ElmoModel = tiny_model()
+    char_ids = random_words(np.random.default_rng(0), 2, 3)
+    packs = [packed for layer in model.layers for packed in layer.packed] + [model.token_encoder.projection.packed]
+    with torch.no_grad():
+        expected = model(char_ids=char_ids).last_hidden_state
+        assert all(packed._matrices for packed in packs)
+        model.pack_weights(False)
+        assert not any(packed._matrices for packed in packs)
+        torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, expected, rtol=1e-5, atol=1e-5)
+        assert not any(packed._matrices for packed in packs)
+        model.pack_weights()
+        assert torch.equal(model(char_ids=char_ids).last_hidden_state, expected)
