@@ -52,6 +52,7 @@ class Side:
 SIDES = {
     "fp32": Side("fp32", "ours"),
     "warm": Side("fp32, warm", "ours", {"cached_words": 2**16}, method="cache_words"),
+    "unpacked": Side("fp32, not packed", "ours", {"packs": False}, method="pack_weights"),
     "bf16": Side("bf16", "ours", {"dtype": "bfloat16"}, exact=False),
     "int8": Side("int8", "ours", {"quantize": True}, exact=False, method="quantize"),
     "allennlp": Side("AllenNLP", "allennlp", peer=ALLENNLP),

@@ -65,10 +65,11 @@ class Ours:
         dtype: Of the weights, by name.
         quantize: Whether to make the weights int8.
         cached_words: Size of the word cache; 0 is none.
+        packs: Whether to run on packed copies of the weights.
     """
 
-    def __init__(self, dtype: str = "float32", quantize: bool = False, cached_words: int = 0):
-        self.dtype, self.quantize, self.cached_words = dtype, quantize, cached_words
+    def __init__(self, dtype: str = "float32", quantize: bool = False, cached_words: int = 0, packs: bool = True):
+        self.dtype, self.quantize, self.cached_words, self.packs = dtype, quantize, cached_words, packs
 
     def imports(self):
         import elmo_hf  # noqa: F401, for what else it imports
@@ -83,6 +84,8 @@ class Ours:
         self.model = ElmoModel.from_pretrained(folder, dtype=getattr(torch, self.dtype)).eval()
         if self.quantize:
             self.model.quantize()
+        if not self.packs:
+            self.model.pack_weights(False)
         if self.cached_words:
             self.model.cache_words(self.cached_words)
         return _torch_facts()
