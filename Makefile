@@ -33,9 +33,12 @@ format: $(INSTALLED)  ## Bring the code into form
 golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from the package index
 	$(BIN)/python -m tests.fetch_golden
 
-bench: $(INSTALLED)  ## Measure tokenizer, inference (beside the original PyTorch implementation) and training
-	$(BIN)/python -m benchmarks.tokenizer
-	$(BIN)/python -m benchmarks.inference
+bench: $(INSTALLED)  ## Measure speed and memory beside the originals; the documentation's results and pictures
+	mkdir -p benchmarks/results
+	for name in tokenizer inference memory loading scaling; do \
+		$(BIN)/python -m benchmarks.$$name --json benchmarks/results/$$name.json || exit 1; \
+	done
+	$(BIN)/python -m benchmarks.plots
 	$(BIN)/python -m benchmarks.pretraining
 	$(BIN)/python -m benchmarks.finetuning
 

@@ -19,8 +19,8 @@ import torch
 from transformers import set_seed
 from transformers.utils import logging
 
+from benchmarks.report import table
 from benchmarks.tasks import LEARNED_SIZE, TaskSetup, load_pos
-from benchmarks.tokenizer import table
 from elmo_hf import ElmoTaskModel, ElmoTokenizer, default_model
 from elmo_hf.finetuning import build_head, learned_vectors
 

@@ -1,233 +1,265 @@
 """
-How fast are the vectors? Tokens per second of `ElmoModel` and of AllenNLP's ELMo, the original PyTorch implementation
-(vendored on the package index as `simple-elmo-pytorch`): the same random weights, the same character ids, repetitions
-in turn, each side in its own process with PyTorch's default number of threads.
+How fast are the vectors? Tokens per second of `ElmoModel` in its precisions, of AllenNLP's ELMo, the original PyTorch
+implementation (vendored on the package index as `simple-elmo-pytorch`), and of `simple_elmo`, the original's graph on
+TensorFlow 2: the same random weights, the same sentences, repetitions in turn, each side in its own process with its
+own default number of threads.
 
-    python -m benchmarks.inference                          # all sizes and batch sizes
-    python -m benchmarks.inference --size small --batch 8   # one of them
-    python -m benchmarks.inference --ours-only              # without the peer, which is installed into .venv-peers
+    python -m benchmarks.inference                                  # everything
+    python -m benchmarks.inference --size small --batch 8           # one setting
+    python -m benchmarks.inference --sides fp32 int8 --no-corpus    # without the peers, which go into .venv-peers
 
-Also a check: every layer of both sides must agree to 1e-5. AllenNLP carries the LSTM's state from call to call; it is
-reset before each call, so that both compute the same. Both sides mix the layers and return all of them. Sentences are
-batched in their order, unsorted, and none is repeated: a repeated word costs `ElmoModel` almost nothing.
+Beside them the limit: the time of the same matrix products alone, each with the fastest kernel for its shape.
+
+Also a check: every layer of the fp32 sides must agree to 1e-5. The peers carry the LSTM's state from call to call; it
+is reset before each call, so that all compute the same. All sides mix the layers and return all of them. "Warm" sides
+have all words of the text in their word caches. Sentences are batched in their order, unsorted, and none is repeated,
+since a repeated word costs `ElmoModel` almost nothing. The corpus is 256 sentences of running text, at most twice:
+AllenNLP in the order of arrival, 32 a batch, and every side sorted by length, in the better of two batch sizes.
 """
 
 import argparse
 import contextlib
 import itertools
-import json
-import os
-import platform
-import re
 import statistics
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from tqdm import tqdm
-from transformers.utils import logging
 
-from benchmarks import SHARED
-from benchmarks.peers import Peer, PeerError, Worker, our_pins
-from elmo_hf import ElmoConfig, ElmoModel
-from elmo_hf.characters_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
-from elmo_hf.conversion.bilm_hdf5 import write_bilm_hdf5
+from benchmarks.peers import PeerError, Worker
+from benchmarks.report import add_json_option, describe, machine, ratios, spread, table, write_results
+from benchmarks.sides import (
+    SIDES,
+    SIZES,
+    TOLERANCE,
+    by_tokens,
+    in_batches,
+    largest_difference,
+    smallest_cosine,
+    write_batches,
+    write_model,
+)
+from benchmarks.texts import read_corpus, read_sentences
 
-SIZES = {"full": {}, "small": {"cell_size": 1024, "projection_size": 128, "num_highway_layers": 1}}
-NAMES = {"ours": "ElmoModel", "allennlp": "AllenNLP"}
 BATCH_SIZES = [1, 8, 32, 64]
-TOLERANCE = 1e-5
-
-# Its ELMo needs no more than these.
-ALLENNLP = Peer("allennlp", our_pins("torch", "numpy", "h5py"), ("simple-elmo-pytorch==0.2",))
-
-# Follow the sentences of AllenNLP's own tests, where those are at hand.
-SENTENCES = """
-The harbour was empty when we came down to it , for the fleet had sailed before dawn . Nobody answered . In the second
-year of the survey , the party crossed the river at three places , measured its depth after every storm , and sent
-home forty-one sheets of drawings , most of which were lost when the warehouse burned . She kept the letters in a tin
-box under the stairs . What would you have done ? The committee meets on the first Tuesday of each month , except in
-August , and its minutes are open to any member who asks for them in writing . A good map is an argument about what
-matters . The old man , without looking up from his work , told them for the second time that " the mill " was not for
-sale , and that he would not change his mind because the weather had . Rain fell all week . The bridge , which had
-been closed to carts since the flood , was opened again in the spring of 1884 , although the engineers still disagreed
-about the state of its northern pier . Copper conducts heat far better than iron does . He did n't know whether to
-laugh or to leave . Between the orchard and the road there ran a low wall of grey stone , so overgrown with ivy that
-visitors often took it for a hedge , and it was there that the children hid whatever they did not wish to carry home .
-Prices rose by 4.2 per cent , the largest increase in nine years . If the lamp goes out , wait for me . Most of the
-birds that winter on these marshes arrive in late October , feed on the exposed mud at low tide , and leave within a
-few days of the first warm wind from the south . The judge thanked the witnesses and adjourned until ten o'clock . Her
-first novel sold poorly ; her second , written in six weeks to pay the rent , has never been out of print . Stop here
-! It is easy to forget how recently the streets of our cities were dark at night , and how much of what we now call
-evening was spent in bed . The recipe calls for two cups of flour , a pinch of salt , butter the size of an egg , and
-patience . We were wrong . After the war he returned to teaching , bought a small house near the station , and for
-thirty years walked the same two miles to school and back , greeting the same dogs . Students who miss the examination
-because of illness may sit it again in September without paying a second fee . The glacier has retreated by almost a
-kilometre since it was first photographed . Then the engine coughed , caught , and settled into a steady roar that
-made further conversation impossible . A language with no word for " blue " is not a language whose speakers cannot
-see the sky . They sold the cow . According to the report , which runs to more than 600 pages and took four years to
-write , the accident could have been prevented by any one of eleven people , none of whom believed that it was his job
-. My sister plays the cello , badly but with conviction . Light from the nearest star takes a little over four years
-to reach us . When the museum finally unpacked the crates , it found that the labels had been eaten by mice , and that
-nobody alive could say which of the bones belonged to which of the animals . The vote was unanimous . Take the second
-turning on the left , go past the chapel and the blacksmith 's yard , and you will see the sea .
-"""
+# A setting is one batch, or as many as hold these: at full size the peers are slow.
+FEWEST_SENTENCES = {"full": 8, "small": 32}
+LIMIT = "products alone"
+CORPUS_SENTENCES = 256
+CORPUS_SIDES = ["fp32", "bf16", "int8", "allennlp"]
+ARRIVAL_BATCH = 32
+TOKENS_A_BATCH = 1024
+CORPUS_REPEATS = 2
 
 
 @dataclass
 class Result:
     """
-    One line of the table.
+    One line of the tables.
 
     Attributes:
+        setting: Sentences a batch, or "corpus".
         seconds: By side, for all sentences, one number a repetition.
-        megabytes: By side, the largest resident size of the process while it ran.
-        difference: Largest difference of any number in any layer between the sides.
+        differences: By side that must be exact, the largest from our fp32 of any number in any layer.
+        cosines: By any other side, the smallest of a word's vectors in a layer with those of our fp32.
+        shapes: The products of the limit.
+        batches: By side, how the corpus was cut.
     """
 
     size: str
-    batch: int
+    setting: str
+    sentences: int
     tokens: int
     seconds: dict[str, list[float]]
-    megabytes: dict[str, int | None]
-    difference: float | None = None
+    differences: dict[str, float] = field(default_factory=dict)
+    cosines: dict[str, float] = field(default_factory=dict)
+    shapes: list[dict[str, Any]] = field(default_factory=list)
+    batches: dict[str, str] = field(default_factory=dict)
 
 
-def read_sentences(path: Path | None) -> list[list[str]]:
-    """The distinct sentences of a file (one a line, words separated by spaces), or of the default text, as words."""
-    if path is not None:
-        texts = path.read_text(encoding="utf-8").splitlines()
-    else:
-        fixture = SHARED / "fixtures" / "allennlp" / "sentences.json"
-        texts = list(itertools.chain(*json.loads(fixture.read_text(encoding="utf-8")))) if fixture.exists() else []
-        texts += re.split(r"(?<=\s[.?!])\s+", SENTENCES.strip())
-    return [text.split() for text in dict.fromkeys(texts) if text.strip()]
+class Contest:
+    """The workers of one size, and the files they read."""
 
+    def __init__(self, size: str, options: argparse.Namespace, folder: Path, stack: contextlib.ExitStack):
+        self.size, self.repeats, self.folder = size, options.repeats, folder
+        write_model(folder, size, [*options.sentences, *options.corpus])
+        self.workers = {name: stack.enter_context(SIDES[name].start()) for name in options.sides}
+        self.loaded = {}
+        for name, worker in self.workers.items():
+            worker.ask("imports")
+            self.loaded[name] = worker.ask("load", folder=str(folder))
+        self.limit = None
+        if "fp32" in self.workers:
+            self.limit = stack.enter_context(Worker(LIMIT, sys.executable, "benchmarks.limit"))
+            self.limit.ask("load", folder=str(folder))
 
-def character_ids(sentences: list[list[str]], boundaries: bool) -> np.ndarray:
-    """`(sentences, words, 50)`, with or without `<S>` and `</S>`; zero where a sentence has ended."""
-    rows = [char_rows(words) for words in sentences]
-    if boundaries:
-        first, last = boundary_row(BEGIN_SENTENCE), boundary_row(END_SENTENCE)
-        rows = [np.vstack([first, sentence, last]) for sentence in rows]
-    ids = np.zeros((len(rows), max(map(len, rows)), rows[0].shape[1]), dtype=np.int64)
-    for place, sentence in zip(ids, rows, strict=True):
-        place[: len(sentence)] = sentence
-    return ids
+    def batch(self, sentences: Sequence[list[str]], size: int) -> Result:
+        """All sides on the same batches."""
+        sentences = sentences[: max(size, FEWEST_SENTENCES[self.size])]
+        files = write_batches(self.folder, f"batch-{size}", in_batches(sentences, size))
+        result = self._result(str(size), sentences)
+        self._compare(result, dict.fromkeys(self.workers, files))
+        turns = {name: (worker, files) for name, worker in self.workers.items()}
+        if self.limit is not None:
+            result.shapes = self.limit.ask("choose", batches=files)["shapes"]
+            turns[LIMIT] = self.limit, files
+        self._measure(result, turns, self.repeats)
+        return result
 
+    def corpus(self, sentences: Sequence[list[str]]) -> Result:
+        """Each side with the batches that suit it best."""
+        arrival = write_batches(self.folder, "arrival", in_batches(sentences, ARRIVAL_BATCH))
+        cuts = {
+            f"sorted, {ARRIVAL_BATCH} sentences": in_batches(sorted(sentences, key=len), ARRIVAL_BATCH),
+            f"sorted, {TOKENS_A_BATCH:,} tokens": by_tokens(sentences, TOKENS_A_BATCH),
+        }
+        files = {name: write_batches(self.folder, name, cut) for name, cut in cuts.items()}
+        result = self._result("corpus", sentences)
+        turns = {}
+        for name in (name for name in CORPUS_SIDES if name in self.workers):
+            worker = self.workers[name]
+            worker.ask("measure", batches=arrival[:1])  # a warm-up
+            times = {cut: worker.ask("measure", batches=files[cut])["seconds"] for cut in files}
+            best = min(times, key=times.__getitem__)
+            turns[name], result.batches[name] = (worker, files[best]), best
+            result.seconds[name] = [times[best]]
+            if name == "allennlp":
+                turns[f"{name}-arrival"] = worker, arrival
+                result.batches[f"{name}-arrival"] = f"in order of arrival, {ARRIVAL_BATCH} sentences"
+        self._measure(result, turns, min(self.repeats, CORPUS_REPEATS))
+        return result
 
-def write_batches(folder: Path, sentences: list[list[str]], batch: int) -> dict[str, list[str]]:
-    """The batches' files by side. AllenNLP adds the boundaries itself."""
-    files = {"ours": [], "allennlp": []}
-    for start in range(0, len(sentences), batch):
-        for side, names in files.items():
-            names.append(str(folder / f"{side}-{batch}-{start}.npy"))
-            np.save(names[-1], character_ids(sentences[start : start + batch], boundaries=side == "ours"))
-    return files
+    def _result(self, setting: str, sentences: Sequence[list[str]]) -> Result:
+        return Result(self.size, setting, len(sentences), sum(len(words) + 2 for words in sentences), {})
 
+    def _compare(self, result: Result, files: dict[str, list[str]]):
+        """Runs every side once, which also warms it up, and compares its layers with those of fp32."""
+        layers = {name: [f"{file}.{name}.npy" for file in files[name]] for name in self.workers}
+        for name, worker in self.workers.items():
+            worker.ask("layers", batches=files[name], outputs=layers[name])
+        for name in [name for name in self.workers if name != "fp32" and "fp32" in self.workers]:
+            if SIDES[name].exact:
+                result.differences[name] = largest_difference(layers["fp32"], layers[name])
+            else:
+                result.cosines[name] = smallest_cosine(layers["fp32"], layers[name])
+        for file in itertools.chain.from_iterable(layers.values()):
+            Path(file).unlink()
 
-def write_model(folder: Path, size: str):
-    """Random weights, the same in our format and in the original's."""
-    logging.disable_progress_bar()
-    torch.manual_seed(0)
-    model = ElmoModel(ElmoConfig(**SIZES[size]))
-    model.save_pretrained(folder)
-    write_bilm_hdf5(model, folder / "options.json", folder / "weights.hdf5")
-
-
-def largest_difference(ours: list[str], peers: list[str]) -> float:
-    """Over all batches' layers; infinite where a shape differs or a number is not one."""
-    pairs = [(np.load(our), np.load(peer)) for our, peer in zip(ours, peers, strict=True)]
-    if any(our.shape != peer.shape for our, peer in pairs):
-        return float("inf")
-    difference = float(np.max([np.abs(our - peer).max() for our, peer in pairs]))  # NaN if any is
-    return difference if np.isfinite(difference) else float("inf")
-
-
-def compare(
-    workers: dict[str, Worker], folder: Path, sentences: list[list[str]], size: str, batch: int, repeats: int
-) -> Result:
-    """A warm-up of every side, whose layers are compared; then the repetitions, the sides in turn."""
-    batches = write_batches(folder, sentences, batch)
-    layers = {side: [f"{name}.layers.npy" for name in batches[side]] for side in workers}
-    tokens = sum(len(words) + 2 for words in sentences)
-    result = Result(size, batch, tokens, {side: [] for side in workers}, {})
-    for side, worker in workers.items():
-        worker.ask("warm_up", batches=batches[side], outputs=layers[side])
-        worker.ask("peak_memory")
-    if len(workers) > 1:
-        result.difference = largest_difference(*layers.values())
-    for _ in range(repeats):
-        for side, worker in workers.items():
-            result.seconds[side].append(worker.ask("measure", batches=batches[side])["seconds"])
-    result.megabytes = {side: worker.ask("peak_memory")["megabytes"] for side, worker in workers.items()}
-    return result
+    def _measure(self, result: Result, turns: dict[str, tuple[Worker, list[str]]], repeats: int):
+        """The repetitions that are still wanted, the sides in turn."""
+        for repeat in range(repeats):
+            for name, (worker, files) in turns.items():
+                seconds = result.seconds.setdefault(name, [])
+                if len(seconds) <= repeat:
+                    seconds.append(worker.ask("measure", batches=files)["seconds"])
 
 
 def benchmark(options: argparse.Namespace) -> tuple[list[Result], dict[str, Any]]:
     """Runs everything asked for; gives the results, and what each side runs on."""
-    interpreters = {"ours": sys.executable} | ({} if options.ours_only else {"allennlp": ALLENNLP.interpreter()})
     results, loaded = [], {}
-    with tqdm(total=len(options.size) * len(options.batch), unit="setting") as bar:
+    settings = len(options.batch) + bool(options.corpus)
+    with tqdm(total=len(options.size) * settings, unit="setting") as bar:
         for size in options.size:
             with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-                write_model(Path(folder), size)
-                workers = {
-                    side: stack.enter_context(Worker(side, python, "benchmarks.inference_worker"))
-                    for side, python in interpreters.items()
-                }
-                loaded = {side: worker.ask("load", loader=side, folder=folder) for side, worker in workers.items()}
+                contest = Contest(size, options, Path(folder), stack)
+                loaded = contest.loaded
                 for batch in options.batch:
-                    results.append(compare(workers, Path(folder), options.sentences, size, batch, options.repeats))
+                    results.append(contest.batch(options.sentences, batch))
+                    bar.update()
+                if options.corpus:
+                    results.append(contest.corpus(options.corpus))
                     bar.update()
     return results, loaded
 
 
-def processor() -> str:
-    """Model and number of cores."""
-    cpuinfo = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else []
-    return f"{(names or [platform.processor()])[0]}, {os.cpu_count()} cores"
+def label(side: str) -> str:
+    """In the tables."""
+    if side.endswith("-arrival"):
+        return f"{SIDES[side.removesuffix('-arrival')].label}, as it arrives"
+    return SIDES[side].label if side in SIDES else side
 
 
-def spread(values: list[float], digits: int = 0) -> str:
-    """`median (smallest–largest)`"""
-    low, middle, high = (f"{value:,.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
-    return f"{middle} ({low}–{high})"
-
-
-def table(results: list[Result]) -> str:
-    """The results in Markdown."""
-    sides = list(results[0].seconds)
-    paired = len(sides) > 1
-    header = ["size", "batch", *(f"{NAMES[side]}, tokens/s" for side in sides)]
-    header += ["ElmoModel / AllenNLP", "largest difference"] if paired else []
-    header += [f"{NAMES[side]}, peak MB" for side in sides]
-    lines = [header, ["---"] * len(header)]
+def speed_table(results: Sequence[Result]) -> str:
+    """Tokens per second."""
+    sides = list(dict.fromkeys(side for result in results for side in result.seconds if side != LIMIT))
+    lines = []
     for result in results:
-        line = [result.size, str(result.batch)]
-        line += [spread([result.tokens / seconds for seconds in result.seconds[side]]) for side in sides]
-        if paired:
-            ratios = [peer / ours for ours, peer in zip(*result.seconds.values(), strict=True)]
-            line += [spread(ratios, 2), f"{result.difference:.1e}"]
-        line += [str(result.megabytes[side] or "?") for side in sides]
+        speeds = {side: [result.tokens / seconds for seconds in result.seconds.get(side, [])] for side in sides}
+        lines.append([result.size, result.setting, *(spread(speeds[side]) if speeds[side] else "–" for side in sides)])
+    return table(["size", "sentences a batch", *(f"{label(side)}, tokens/s" for side in sides)], lines)
+
+
+def ratio_table(results: Sequence[Result]) -> str:
+    """How many times as fast as the peers, and how near to the limit."""
+    pairs = [
+        ("fp32", "allennlp"),
+        ("warm", "allennlp-warm"),
+        ("fp32", "allennlp-arrival"),
+        ("int8", "allennlp-arrival"),
+        ("fp32", "tensorflow"),
+        ("bf16", "fp32"),
+        ("int8", "fp32"),
+    ]
+    pairs = [pair for pair in pairs if any(set(pair) <= set(result.seconds) for result in results)]
+    limits = any(LIMIT in result.seconds for result in results)
+    lines = []
+    for result in results:
+        line = [result.size, result.setting]
+        for ours, theirs in pairs:
+            both = {ours, theirs} <= set(result.seconds)
+            line.append(spread(ratios(result.seconds[ours], result.seconds[theirs]), 2) if both else "–")
+        if limits:
+            fractions = ratios(result.seconds["fp32"], result.seconds[LIMIT]) if LIMIT in result.seconds else []
+            line.append(f"{statistics.median(fractions):.0%}" if fractions else "–")
+        differences = result.differences.values()
+        line.append(f"{max(differences):.1e}" if differences else "–")
+        line.append(", ".join(f"{SIDES[side].label} {cosine:.5f}" for side, cosine in result.cosines.items()) or "–")
         lines.append(line)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    header = ["size", "sentences a batch", *(f"{label(ours)} / {label(theirs)}" for ours, theirs in pairs)]
+    header += ["fp32, share of the limit"] if limits else []
+    return table([*header, "largest difference from fp32", "smallest cosine with fp32"], lines)
+
+
+def shape_table(results: Sequence[Result]) -> str:
+    """The products of the limit, the most expensive shapes of each setting."""
+    lines = []
+    for result in results:
+        total = sum(shape["count"] * shape["seconds"] for shape in result.shapes)
+        costly = sorted(result.shapes, key=lambda shape: shape["count"] * shape["seconds"], reverse=True)[:6]
+        for shape in costly:
+            rows, inputs, outputs, directions = (shape[key] for key in ("rows", "inputs", "outputs", "directions"))
+            flops = 2 * rows * inputs * outputs * directions
+            lines.append(
+                [
+                    result.size,
+                    result.setting,
+                    f"{directions} x ({rows}, {inputs}) x ({inputs}, {outputs})",
+                    str(shape["count"]),
+                    shape["kernel"],
+                    f"{shape['seconds'] * 1000:.3f}",
+                    f"{flops / shape['seconds'] / 1e9:.0f}",
+                    f"{shape['count'] * shape['seconds'] / total:.0%}",
+                ]
+            )
+    header = ["size", "sentences a batch", "product", "times", "fastest kernel", "ms", "GFLOP/s", "share"]
+    return table(header, lines)
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line; `sentences` become lists of words."""
+    """The command line; `sentences` and `corpus` become lists of words."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inference", description=__doc__.split("\n\n")[0])
     parser.add_argument("--size", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--batch", nargs="+", type=int, help="sentences per call; default: 1 8 32 64")
-    parser.add_argument("--repeats", type=int, default=5)
+    sides = [side for side in SIDES if side != "unpacked"]  # for `benchmarks.memory`
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=sides)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sentences", type=Path, help="a file: one a line, words separated by spaces")
-    parser.add_argument("--ours-only", action="store_true", help="without the peer and its installation")
-    parser.add_argument("--json", type=Path, help="also write every measurement to this file")
+    parser.add_argument("--corpus", action=argparse.BooleanOptionalAction, default=True, help="also measure a corpus")
+    add_json_option(parser)
     options = parser.parse_args()
     try:
         options.sentences = read_sentences(options.sentences)
@@ -239,8 +271,7 @@ def parse_arguments() -> argparse.Namespace:
         parser.error(f"--batch must be from 1 to {most}, the number of distinct sentences")
     if options.repeats < 1:
         parser.error("--repeats must be 1 or more")
-    if options.json is not None and not options.json.resolve().parent.is_dir():
-        parser.error(f"--json: there is no folder {options.json.parent}")
+    options.corpus, options.source = read_corpus(CORPUS_SENTENCES) if options.corpus else ([], None)
     return options
 
 
@@ -250,18 +281,20 @@ def main() -> str | None:
     try:
         results, loaded = benchmark(options)
     except PeerError as error:
-        return str(error) if options.ours_only else f"{error} (`--ours-only` measures without the peer.)"
+        return f"{error} (`--sides fp32` measures without the peers.)"
 
-    print(table(results), end="\n\n")
-    print(f"{len(options.sentences)} sentences, {results[0].tokens} tokens with their boundaries.")
-    print(f"{options.repeats} repetitions, the sides in turn: median (smallest–largest).")
-    print(f"{processor()}.")
+    print(speed_table(results), end="\n\n")
+    print(ratio_table(results), end="\n\n")
+    if any(result.shapes for result in results):
+        print(shape_table(results), end="\n\n")
+    for result in results:
+        for side, batches in result.batches.items():
+            print(f"Corpus ({options.source}), {result.size}, {label(side)}: {batches} a batch.")
+    print(f"{options.repeats} repetitions, the sides in turn: median (smallest–largest). {describe(machine())}")
     for side, facts in loaded.items():
-        print(f"{NAMES[side]}: PyTorch {facts['torch']}, threads: {facts['threads']}.")
-    if options.json is not None:
-        report = {"processor": processor(), "sides": loaded, "results": [asdict(result) for result in results]}
-        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    if any(result.difference is not None and result.difference >= TOLERANCE for result in results):
+        print(f"{label(side)}: {', '.join(f'{name} {fact}' for name, fact in facts.items() if name != 'seconds')}.")
+    write_results(options.json, "inference", [asdict(result) for result in results], sides=loaded)
+    if any(difference >= TOLERANCE for result in results for difference in result.differences.values()):
         return f"The sides do not agree to {TOLERANCE}."
     return None
 

@@ -25,7 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.tokenizer import ENGLISH, table
+from benchmarks.report import table
+from benchmarks.texts import ENGLISH
 from elmo_hf.pretraining.text import Corpus, split_words
 from elmo_hf.vocabulary_elmo import index_words, read_vocabulary
 

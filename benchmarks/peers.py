@@ -9,6 +9,7 @@ This module also runs inside the peers' environments (for [`serve`]): it imports
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,6 +69,15 @@ def our_pins(*packages: str) -> tuple[str, ...]:
     return tuple(f"{package}=={version(package).split('+')[0]}" for package in packages)
 
 
+# The original on TensorFlow 2, trainer and all. Its recurrent cells are in the older Keras alone: its workers run with
+# TF_USE_LEGACY_KERAS=1 in their environment.
+SIMPLE_ELMO = Peer(
+    "simple_elmo",
+    ("tensorflow==2.21.0", "tf-keras==2.21.0", "smart-open==9.0.2", "pandas==3.1.1", "scipy==1.17.1"),
+    ("simple-elmo==0.9.2",),
+)
+
+
 class Worker:
     """
     A module that runs [`serve`], in its own process.
@@ -76,12 +86,13 @@ class Worker:
         name: Who it is, in errors.
         python: The interpreter to run it with: a peer's, or `sys.executable`.
         module: The module's full name, as for `python -m`.
+        arguments: Its command line.
     """
 
-    def __init__(self, name: str, python: Path | str, module: str):
+    def __init__(self, name: str, python: Path | str, module: str, *arguments: str):
         self.name = name
         self.process = subprocess.Popen(
-            [python, "-m", module],
+            [python, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -129,3 +140,14 @@ def serve(commands: dict[str, Callable[..., dict[str, Any]]]):
             except Exception as error:
                 answer = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
             print(json.dumps(answer), file=answers, flush=True)
+
+
+def peak_memory() -> dict[str, Any]:
+    """A worker's command: the largest resident size of its process since the last such question, on Linux."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        Path("/proc/self/clear_refs").write_text("5")  # starts the peak anew
+    except OSError:
+        status = ""
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return {"megabytes": int(peak[1]) // 1024 if peak else None}

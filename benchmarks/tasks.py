@@ -34,7 +34,8 @@ import torch
 from transformers import set_seed
 from transformers.utils import logging
 
-from benchmarks.tokenizer import ENGLISH, table
+from benchmarks.report import table
+from benchmarks.texts import ENGLISH
 from elmo_hf import ElmoLayerCache, ElmoModel, ElmoTokenizer, default_model
 from elmo_hf.finetuning import (
     ClassificationTask,

@@ -4,36 +4,43 @@ tensors: raw text (as a person types it) and given words, with a vocabulary and 
 
     python -m benchmarks.tokenizer              # words per second
     python -m benchmarks.tokenizer --profile    # and where the time goes
+    python -m benchmarks.tokenizer --no-peer    # without AllenNLP's, which is installed into .venv-peers
+
+Beside it `batch_to_ids` of AllenNLP, which makes character ids of given words and nothing else, repetitions in turn.
 
 The sentences are the first of `corpora/english/heldout.txt.xz`, the vocabulary is the `vocab.txt` beside it, under
-`$ELMO_HF_SHARED` or `../shared`; where they are missing, the text of `benchmarks.inference` and its words. Words are
+`$ELMO_HF_SHARED` or `../shared`; where they are missing, the text of `benchmarks.texts` and its words. Words are
 counted as the tokenizer cuts them, boundaries and padding left out. The time is the processor's, not the wall's, which
 would also measure what else the machine is doing.
 """
 
 import argparse
-import itertools
-import lzma
+import contextlib
+import json
 import os
-import statistics
+import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import torch
 import transformers
 from tqdm import tqdm
 
-from benchmarks import SHARED
-from benchmarks.inference import SENTENCES, processor
+from benchmarks.peers import PeerError, Worker
+from benchmarks.report import add_json_option, describe, machine, spread, table, write_results
+from benchmarks.sides import ALLENNLP
+from benchmarks.texts import ENGLISH, read_corpus
 from elmo_hf import ElmoTokenizer
 from elmo_hf.encoded_batch_elmo import EncodedBatch
 from tests.ordinary_text import ordinary_text
 
-ENGLISH = SHARED / "corpora" / "english"
 BATCH_SIZES = [1, 64, 1000]
 # Part of the time → the methods that take it.
 PARTS = {
@@ -98,15 +105,11 @@ class Stopwatch:
             yield
 
 
-def speeds(setting: Setting, repeats: int) -> list[float]:
-    """Words per second, one number a repetition."""
-    setting.run()
-    results = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        words = setting.run()
-        results.append(words / (time.process_time() - begin))
-    return results
+def speed(setting: Setting) -> float:
+    """Words per second."""
+    begin = time.process_time()
+    words = setting.run()
+    return words / (time.process_time() - begin)
 
 
 def nanoseconds_by_part(setting: Setting) -> dict[str, float]:
@@ -118,70 +121,89 @@ def nanoseconds_by_part(setting: Setting) -> dict[str, float]:
     return {part: watch.seconds[part] / words * 1e9 for part in (*PARTS, REST)}
 
 
-def read_texts(count: int) -> tuple[list[str], list[str], str]:
-    """Sentences, a vocabulary, and where they are from."""
-    specials = ["<S>", "</S>", "<UNK>"]
-    heldout, vocabulary = ENGLISH / "heldout.txt.xz", ENGLISH / "vocab.txt"
-    if heldout.exists() and vocabulary.exists():
-        with lzma.open(heldout, "rt", encoding="utf-8") as file:
-            sentences = list(itertools.islice((line.strip() for line in file if line.strip()), count))
-        words = [word for word in vocabulary.read_text("utf-8").split("\n") if word not in ("", *specials)]
-        return sentences, specials + words, heldout.name
-    sentences = [f"{sentence} ." for sentence in " ".join(SENTENCES.split()).split(" . ")]
-    words = dict.fromkeys(word for sentence in sentences for word in sentence.split())
-    return (
-        list(itertools.islice(itertools.cycle(sentences), count)),
-        [*specials, *words],
-        "benchmarks.inference, repeated",
-    )
+def read_vocabulary(sentences: list[list[str]]) -> list[str]:
+    """Beside the text, or its own words."""
+    specials, file = ["<S>", "</S>", "<UNK>"], ENGLISH / "vocab.txt"
+    found = file.read_text("utf-8").split("\n") if file.exists() else [word for words in sentences for word in words]
+    return [*specials, *(word for word in dict.fromkeys(found) if word not in ("", *specials))]
 
 
-def table(header: list[str], lines: list[list[str]]) -> str:
-    """Markdown."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *lines])
+def measure(
+    settings: list[Setting], batches: list[int], peer: Worker | None, repeats: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Words per second of our settings and of the peer by batch size, one number a repetition, all in turn."""
+    ours = [{"vocabulary": s.vocabulary, "input": s.input, "batch": s.batch, "words/s": []} for s in settings]
+    theirs = [{"batch": batch, "words/s": []} for batch in batches] if peer is not None else []
+    for repeat in tqdm(range(-1, repeats), unit="repetition"):  # the first is a warm-up
+        found = [speed(setting) for setting in settings]
+        found += [peer.ask("measure", batch=record["batch"])["words/s"] for record in theirs]
+        if repeat >= 0:
+            for record, value in zip([*ours, *theirs], found, strict=True):
+                record["words/s"].append(value)
+    return ours, theirs
 
 
-def main():
-    """Measures and prints."""
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tokenizer", description=__doc__.split("\n\n")[0])
     parser.add_argument("--batch", nargs="+", type=int, default=BATCH_SIZES, help="sentences a call")
     parser.add_argument("--sentences", type=int, default=4000, help="how many")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--profile", action="store_true", help="also show where the time goes")
+    parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="AllenNLP's beside it")
+    add_json_option(parser)
     options = parser.parse_args()
     if min(*options.batch, options.sentences, options.repeats) < 1:
         parser.error("every number must be 1 or more")
+    return options
 
+
+def main() -> str | None:
+    """Measures and prints; gives what went wrong, if anything did."""
+    options = parse_arguments()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
-    sentences, words, source = read_texts(options.sentences)
-    given = [sentence.split() for sentence in sentences]
-    sentences = [ordinary_text(words_of_sentence)[0] for words_of_sentence in given]
-    tokenizers = {f"{len(words):,} words": ElmoTokenizer(vocab=words), "none": ElmoTokenizer()}
+    given, source = read_corpus(options.sentences)
+    sentences = [ordinary_text(words)[0] for words in given]
+    vocabulary = read_vocabulary(given)
+    tokenizers = {f"{len(vocabulary):,} words": ElmoTokenizer(vocab=vocabulary), "none": ElmoTokenizer()}
     settings = [
         Setting(name, kind, batch, tokenizer, texts)
         for name, tokenizer in tokenizers.items()
         for kind, texts in (("raw text", sentences), ("words", given))
         for batch in options.batch
     ]
-    lines, parts = [], []
-    for setting in tqdm(settings, unit="setting"):
-        name = [setting.vocabulary, setting.input, f"{setting.batch:,}"]
-        results = speeds(setting, options.repeats)
-        lines.append([*name, f"{statistics.median(results):,.0f}", f"{min(results):,.0f}–{max(results):,.0f}"])
-        if options.profile:
-            shares = nanoseconds_by_part(setting)
-            total = sum(shares.values())
-            parts.append([*name, *(f"{share:,.0f} ({share / total:.0%})" for share in shares.values())])
+    try:
+        with contextlib.ExitStack() as stack:
+            peer = None
+            if options.peer:
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                file = Path(folder) / "sentences.json"
+                file.write_text(json.dumps(given), encoding="utf-8")
+                arguments = ALLENNLP.interpreter(), "benchmarks.tokenizer_worker", str(file)
+                peer = stack.enter_context(Worker("AllenNLP", *arguments))
+            ours, theirs = measure(settings, options.batch, peer, options.repeats)
+    except PeerError as error:
+        return f"{error} (`--no-peer` measures without it.)"
 
     header = ["vocabulary", "input", "sentences a call"]
-    print(table([*header, "words/s", "range"], lines), end="\n\n")
+    lines = [[r["vocabulary"], r["input"], f"{r['batch']:,}", spread(r["words/s"])] for r in ours]
+    lines += [["AllenNLP", "words", f"{r['batch']:,}", spread(r["words/s"])] for r in theirs]
+    print(table([*header, "words/s"], lines), end="\n\n")
     if options.profile:
+        parts = []
+        for setting in settings:
+            shares = nanoseconds_by_part(setting)
+            total = sum(shares.values())
+            name = [setting.vocabulary, setting.input, f"{setting.batch:,}"]
+            parts.append([*name, *(f"{share:,.0f} ({share / total:.0%})" for share in shares.values())])
         print(table([*header, *(f"{part}, ns/word" for part in (*PARTS, REST))], parts), end="\n\n")
     print(f"{len(sentences):,} sentences, {sum(map(len, given)):,} words: {source}.")
-    print(f"Median of {options.repeats} repetitions on one core. {processor()}.")
-    print(f"transformers {transformers.__version__}, PyTorch {torch.__version__}.")
+    print(f"{options.repeats} repetitions on one core: median (smallest–largest). {describe(machine())}")
+    print(f"transformers {transformers.__version__}.")
+    write_results(options.json, "tokenizer", {"ours": ours, "allennlp": theirs})
+    return None
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchmarks.inference import SENTENCES
 from benchmarks.kneser_ney import FALLBACK_DISCOUNTS, encode, estimate_discounts, main, perplexity, predict
+from benchmarks.texts import SENTENCES
 
 WORDS = ["<S>", "</S>", "<UNK>", "a", "b", "c", "d"]
 INDEX = {word: number for number, word in enumerate(WORDS)}
