@@ -60,7 +60,7 @@ class WorkCounter(TorchDispatchMode):
         self.products: list[Product] = []
         self.copies: list[str] = []
         weights = [weight for name, weight in model.named_parameters() if not name.endswith("bias")]
-        self._weights = {_memory(weight) for weight in weights}
+        self._weights = {_memory(weight): weight.numel() for weight in weights}
 
     @property
     def flops(self) -> int:
@@ -79,13 +79,18 @@ class WorkCounter(TorchDispatchMode):
         return result
 
     def _copies_weight(self, given: Iterable, results: Iterable) -> bool:
-        sizes = [value.numel() for value in given if _memory(value) in self._weights and value.ndim > 1]
+        # A direction's part is half of a weight; less is a look at some values.
+        sizes = [value.numel() for value in given if 2 * _size(value) >= self._weights.get(_memory(value), torch.inf)]
         made = [
             value.numel()
             for value in results
             if isinstance(value, torch.Tensor) and _memory(value) not in self._weights
         ]
         return bool(sizes and made) and max(made) >= min(sizes)
+
+
+def _size(value) -> int:
+    return value.numel() if isinstance(value, torch.Tensor) and value.ndim > 1 else 0
 
 
 def _memory(value) -> int | None:
