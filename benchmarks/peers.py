@@ -68,6 +68,15 @@ def our_pins(*packages: str) -> tuple[str, ...]:
     return tuple(f"{package}=={version(package).split('+')[0]}" for package in packages)
 
 
+# The original on TensorFlow 2, trainer and all. Its recurrent cells are in the older Keras alone: its workers run with
+# TF_USE_LEGACY_KERAS=1 in their environment.
+SIMPLE_ELMO = Peer(
+    "simple_elmo",
+    ("tensorflow==2.21.0", "tf-keras==2.21.0", "smart-open==9.0.2", "pandas==3.1.1", "scipy==1.17.1"),
+    ("simple-elmo==0.9.2",),
+)
+
+
 class Worker:
     """
     A module that runs [`serve`], in its own process.
