@@ -9,6 +9,7 @@ This module also runs inside the peers' environments (for [`serve`]): it imports
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,3 +139,12 @@ def serve(commands: dict[str, Callable[..., dict[str, Any]]]):
             except Exception as error:
                 answer = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
             print(json.dumps(answer), file=answers, flush=True)
+
+
+def peak_memory() -> dict[str, Any]:
+    """A command of workers: the largest resident size of the process so far, where the system tells (Linux)."""
+    try:
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    except OSError:
+        found = None
+    return {"megabytes": int(found[1]) // 1024 if found else None}
