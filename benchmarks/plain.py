@@ -8,7 +8,6 @@ The parameters are those of a model of this package, whose gradients must come o
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from elmo_hf import ElmoForPreTraining, ElmoModel, ElmoStates
@@ -86,23 +85,16 @@ def direction_layers(
     return layers, ElmoStates(torch.stack(hiddens, dim=1), torch.stack(cells, dim=1))
 
 
-class PlainElmoModel(nn.Module):
-    """Stands in for the [`ElmoModel`] of a head: whole sentences, both directions, every layer."""
-
-    def __init__(self, elmo: ElmoModel):
-        super().__init__()
-        self.elmo = elmo
-
-    def forward(self, input_ids, char_ids, attention_mask, **_: Any) -> ElmoModelOutput:
-        """As [`ElmoModel`]'s, with `hidden_states`."""
-        mask = attention_mask != 0
-        tokens = token_vectors(self.elmo.token_encoder, char_ids.flatten(0, 1)).unflatten(0, mask.shape)
-        keep, states = torch.ones_like(mask, dtype=tokens.dtype), self.elmo._states(None, mask, 2)
-        forward, _ = direction_layers(self.elmo, 0, tokens, keep, mask, states)
-        backward, _ = direction_layers(self.elmo, 1, tokens.flip(1), keep, mask.flip(1), states)
-        both = [torch.cat([there, back.flip(1)], dim=-1) for there, back in zip(forward, backward, strict=True)]
-        layers = tuple(layer * mask.unsqueeze(-1) for layer in both)
-        return ElmoModelOutput(last_hidden_state=layers[-1], hidden_states=layers)
+def run_model(elmo: ElmoModel, input_ids, char_ids, attention_mask, **_: Any) -> ElmoModelOutput:
+    """What a head asks of its [`ElmoModel`]: every layer of both directions, for whole sentences."""
+    mask = attention_mask != 0
+    tokens = token_vectors(elmo.token_encoder, char_ids.flatten(0, 1)).unflatten(0, mask.shape)
+    keep, states = torch.ones_like(mask, dtype=tokens.dtype), elmo._states(None, mask, 2)
+    forward, _ = direction_layers(elmo, 0, tokens, keep, mask, states)
+    backward, _ = direction_layers(elmo, 1, tokens.flip(1), keep, mask.flip(1), states)
+    both = [torch.cat([there, back.flip(1)], dim=-1) for there, back in zip(forward, backward, strict=True)]
+    layers = tuple(layer * mask.unsqueeze(-1) for layer in both)
+    return ElmoModelOutput(last_hidden_state=layers[-1], hidden_states=layers)
 
 
 def pretraining_loss(
@@ -156,4 +148,4 @@ def _adaptive_loss(softmax: ElmoAdaptiveSoftmax, hidden: torch.Tensor, labels: t
     return loss + F.cross_entropy(softmax.head(hidden), head_labels, reduction="sum")
 
 
-__all__ = ["PlainElmoModel", "pretraining_loss", "softmax_loss", "token_vectors"]
+__all__ = ["pretraining_loss", "run_model", "softmax_loss", "token_vectors"]

@@ -13,6 +13,7 @@ from benchmarks.plain import pretraining_loss
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoStates
 from elmo_hf.pretraining import PretrainingSettings
 from elmo_hf.pretraining.compilation import compiled_kernels
+from elmo_hf.pretraining.memory import keep_freed_memory
 
 
 def read_window(file: str) -> dict[str, torch.Tensor]:
@@ -29,6 +30,7 @@ class Side:
     def load(self, side: str, config: dict[str, Any], recipe: str) -> dict[str, Any]:
         """Builds model and optimiser, and tells what they run on. All sides get the same random weights."""
         logging.disable_progress_bar()
+        keep_freed_memory()  # on all sides, as the trainer does
         torch.manual_seed(0)
         self.plain, self.bf16 = side.startswith("plain"), side.endswith(" bf16")
         self.settings = PretrainingSettings.recipe(recipe)

@@ -22,6 +22,13 @@ def product_dtype(weight: torch.Tensor) -> torch.dtype:
     return torch.float32 if half and weight.device.type == "cpu" else weight.dtype
 
 
+def bf16_products(device: torch.device) -> bool:
+    """Whether bf16 products are usable and fast there."""
+    if device.type == "cpu":
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return device.type != "cuda" or torch.cuda.is_bf16_supported()
+
+
 def apply_module(module: nn.Module, inputs: torch.Tensor) -> Any:
     """`module(inputs)`, its products in the precision of [`product_dtype`]."""
     weight = next(module.parameters())
@@ -41,4 +48,4 @@ def round_up(number: int, weight: torch.Tensor) -> int:
     return -(-number // ROWS) * ROWS if rounds else number
 
 
-__all__ = ["apply_module", "product_dtype", "round_up"]
+__all__ = ["apply_module", "bf16_products", "product_dtype", "round_up"]

@@ -136,24 +136,54 @@ class ElmoSoftmax(nn.Module):
         self, hidden: torch.Tensor, labels: torch.Tensor, samples: torch.Tensor, tries: int
     ) -> torch.Tensor:
         """The loss over the true words and `samples`, which took `tries` draws ([`log_uniform_sample`])."""
-        weight, bias = F.embedding(samples, self.weight), self.bias[samples]
-        bias = bias - log_expected_count(samples, tries, len(self.bias))
-        true_weight, true_bias = F.embedding(labels, self.weight), self.bias[labels]
-        true_bias = true_bias - log_expected_count(labels, tries, len(self.bias))
-        rows = (hidden, labels, true_weight, true_bias)
-        return chunked_loss(_sampled_cross_entropy, rows, (weight, bias, samples), len(samples))
+        words = torch.cat([samples, labels])
+        # One lookup for both: the gradient of each is as large as the whole table.
+        weight, true_weight = F.embedding(words, self.weight).split([len(samples), len(labels)])
+        bias = self.bias[words] - log_expected_count(words, tries, len(self.bias))
+        bias, true_bias = bias.split([len(samples), len(labels)])
+        rows = (hidden, true_weight, true_bias, _columns(labels, samples))
+        return chunked_loss(_sampled_cross_entropy, rows, (weight, bias), len(samples))
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(predictions, output_size)` → the words' log-probabilities, `(predictions, vocab_size)`."""
         return _at_least_fp32(_linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
 
 
-def _sampled_cross_entropy(hidden, labels, true_weight, true_bias, weight, bias, samples) -> torch.Tensor:
+def _columns(labels: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """For every label its place among the (distinct) samples, drawn by accident; -1 where it was not drawn."""
+    ordered, order = samples.sort()
+    places = torch.searchsorted(ordered, labels).clamp_(max=len(samples) - 1)
+    return torch.where(ordered[places] == labels, order[places], -1)
+
+
+def _sampled_cross_entropy(hidden, true_weight, true_bias, columns, weight, bias) -> torch.Tensor:
     logits = _at_least_fp32(_linear(hidden, weight, bias))  # (predictions, samples)
-    logits = logits.masked_fill(labels.unsqueeze(1) == samples, -torch.inf)  # the true word, drawn by accident
     true_logits = (_at_least_fp32(hidden) * _at_least_fp32(true_weight)).sum(dim=1) + true_bias
-    everything = torch.cat([true_logits.unsqueeze(1), logits], dim=1)
-    return cross_entropy(everything, torch.zeros_like(labels))
+    return _SampledCrossEntropy.apply(logits, true_logits, columns)
+
+
+class _SampledCrossEntropy(torch.autograd.Function):
+    """
+    The summed loss of true logits `(predictions,)` beside sampled ones `(predictions, samples)`. As the gradient is
+    made in place of the probabilities, there is one more matrix of the logits' size, and no other.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, true_logits, columns):
+        drawn = (columns >= 0).nonzero().squeeze(1)
+        largest = torch.maximum(logits.amax(dim=1), true_logits).unsqueeze(1)
+        shares = (logits - largest).exp_()
+        shares[drawn, columns[drawn]] = 0.0  # the true word, drawn by accident
+        true_shares = (true_logits - largest.squeeze(1)).exp()
+        totals = shares.sum(dim=1) + true_shares
+        ctx.save_for_backward(shares.div_(totals.unsqueeze(1)), true_shares / totals)
+        return (totals.log() + largest.squeeze(1) - true_logits).sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_loss):
+        probabilities, true_probabilities = ctx.saved_tensors
+        return probabilities * d_loss, (true_probabilities - 1) * d_loss, None
 
 
 def log_uniform_sample(number: int, vocab_size: int, device: torch.device | None = None) -> tuple[torch.Tensor, int]:

@@ -107,7 +107,11 @@ class PretrainingSettings:
         groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
         if self.optimizer == "adagrad":
             return torch.optim.Adagrad(
-                groups, lr=self.learning_rate, initial_accumulator_value=1.0, weight_decay=self.weight_decay
+                groups,
+                lr=self.learning_rate,
+                initial_accumulator_value=1.0,
+                weight_decay=self.weight_decay,
+                fused=not torch.accelerator.is_available(),  # there is a kernel for CPUs alone
             )
         return torch.optim.AdamW(
             groups, lr=self.learning_rate, betas=(0.9, 0.99), weight_decay=self.weight_decay, fused=True

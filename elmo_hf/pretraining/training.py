@@ -26,6 +26,7 @@ from . import checkpoints
 from .compilation import compiled_kernels
 from .evaluation import Perplexity, perplexity, protocol
 from .history import History
+from .memory import keep_freed_memory
 from .settings import PretrainingSettings
 from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
@@ -93,6 +94,8 @@ class Pretrainer:
             log_with=tracker,
             project_dir=folder,
         )
+        if self.accelerator.device.type == "cpu":
+            keep_freed_memory()
         if tracker is not None:
             self.accelerator.init_trackers("tracker", config=_plain(settings.as_dict()))
         self.show_progress = show_progress and self.accelerator.is_main_process
