@@ -85,7 +85,8 @@ def largest_difference(workers: dict[str, Worker], window: str, folder: Path) ->
     for side, file in zip(("ours", "plain"), files, strict=True):
         workers[side].ask("gradients", window=window, file=file)
     with np.load(files[0]) as ours, np.load(files[1]) as plain:
-        return max(float(np.abs(ours[name] - plain[name]).max()) for name in ours.files)
+        difference = float(np.max([np.abs(ours[name] - plain[name]).max() for name in ours.files]))  # NaN if any is
+    return difference if np.isfinite(difference) else float("inf")
 
 
 def measure(name: str, sides: list[str], options: argparse.Namespace, facts: dict[str, Any], bar: tqdm) -> Result:
@@ -113,7 +114,7 @@ def measure(name: str, sides: list[str], options: argparse.Namespace, facts: dic
 
 
 def lines(result: Result) -> list[list[str]]:
-    """A line of the table for every side; ratios are of the median step to the first side's."""
+    """A line of the table for every side; the ratios are those of steps on the same window."""
     first = next(iter(result.seconds.values()))
     found = []
     for side, seconds in result.seconds.items():
@@ -126,7 +127,7 @@ def lines(result: Result) -> list[list[str]]:
                 spread([result.words / second for second in seconds]),
                 spread([1000 * second for second in seconds]),
                 "" if seconds is first else spread(ratios, 2),
-                f"{result.megabytes[side] or 0:,}",
+                f"{megabytes:,}" if (megabytes := result.megabytes[side]) else "?",
                 "" if loss is None else f"{loss:.3f}",
                 "" if side != "plain" or result.difference is None else f"{result.difference:.1e}",
             ]
