@@ -24,6 +24,7 @@ from benchmarks.training_sizes import SIZES, Size, streams_of_text
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoStates
 from elmo_hf.pretraining import PretrainingSettings
 from elmo_hf.pretraining.compilation import compiled_kernels
+from elmo_hf.pretraining.sparse_gradients import clip_sparse_grad_norm_, use_sparse_gradients
 from elmo_hf.pretraining.streams import Window
 from elmo_hf.recurrence_elmo import ElmoPacking
 
@@ -42,7 +43,10 @@ class TimedSteps:
     def __init__(self, size: Size, precision: str):
         torch.manual_seed(0)
         self.model = ElmoForPreTraining(ElmoConfig(**size.config())).train()
-        self.optimizer = PretrainingSettings.recipe(size.recipe).build_optimizer(self.model)
+        settings = PretrainingSettings.recipe(size.recipe)
+        if settings.optimizer == "adagrad":
+            use_sparse_gradients(self.model)
+        self.optimizer = settings.build_optimizer(self.model)
         self.streams = streams_of_text(size)
         self.precision = precision
         self.states: ElmoStates | None = None
@@ -58,7 +62,7 @@ class TimedSteps:
             assert window is not None
         self._there_and_back(window)
         with self._timed("optimiser"):
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            clip_sparse_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
             self.optimizer.zero_grad()
         self.words.append(window.targets)

@@ -14,6 +14,7 @@ from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoStates
 from elmo_hf.pretraining import PretrainingSettings
 from elmo_hf.pretraining.compilation import compiled_kernels
 from elmo_hf.pretraining.memory import keep_freed_memory
+from elmo_hf.pretraining.sparse_gradients import clip_sparse_grad_norm_, use_sparse_gradients
 
 
 def read_window(file: str) -> dict[str, torch.Tensor]:
@@ -35,6 +36,9 @@ class Side:
         self.plain, self.bf16 = side.startswith("plain"), side.endswith(" bf16")
         self.settings = PretrainingSettings.recipe(recipe)
         self.model = ElmoForPreTraining(ElmoConfig(**config)).train()
+        self.sparse = not self.plain and self.settings.optimizer == "adagrad"
+        if self.sparse:
+            use_sparse_gradients(self.model)
         self.optimizer = self.settings.build_optimizer(self.model)
         self.states: ElmoStates | None = None
         compiled_kernels(side.endswith(" compiled")).__enter__()  # for as long as the process lives
@@ -46,7 +50,8 @@ class Side:
         start = time.perf_counter()
         loss, states = self._loss(inputs)
         (loss * self.settings.loss_scale).backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        clip = clip_sparse_grad_norm_ if self.sparse else torch.nn.utils.clip_grad_norm_
+        clip(self.model.parameters(), self.settings.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.states = ElmoStates(*(state.detach() for state in states))
@@ -68,7 +73,7 @@ class Side:
             module.p = 0.0
         torch.manual_seed(0)  # the same samples on every side
         self._loss(read_window(window))[0].backward()
-        np.savez(file, **{name: weight.grad.numpy() for name, weight in self.model.named_parameters()})
+        np.savez(file, **{name: weight.grad.to_dense().numpy() for name, weight in self.model.named_parameters()})
         self.optimizer.zero_grad()
         for module, rate in zip(dropouts, rates, strict=True):
             module.p = rate

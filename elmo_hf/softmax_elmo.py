@@ -109,10 +109,15 @@ class ElmoSoftmax(nn.Module):
 
     In training, `config.softmax_type == "sampled"` takes the loss over the true word and some drawn ones alone; in
     evaluation the loss is always the full one.
+
+    Attributes:
+        sparse_gradient (`bool`): Whether the sampled loss gives `weight` a sparse gradient, of the words met alone. Not
+            every optimiser takes it.
     """
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
+        self.sparse_gradient = False
         self.num_samples = config.softmax_samples if config.softmax_type == "sampled" else None
         self.weight = nn.Parameter(torch.empty(config.vocab_size, config.output_size))
         self.bias = nn.Parameter(torch.empty(config.vocab_size))
@@ -138,7 +143,8 @@ class ElmoSoftmax(nn.Module):
         """The loss over the true words and `samples`, which took `tries` draws ([`log_uniform_sample`])."""
         words = torch.cat([samples, labels])
         # One lookup for both: the gradient of each is as large as the whole table.
-        weight, true_weight = F.embedding(words, self.weight).split([len(samples), len(labels)])
+        vectors = F.embedding(words, self.weight, sparse=self.sparse_gradient)
+        weight, true_weight = vectors.split([len(samples), len(labels)])
         bias = self.bias[words] - log_expected_count(words, tries, len(self.bias))
         bias, true_bias = bias.split([len(samples), len(labels)])
         rows = (hidden, true_weight, true_bias, _columns(labels, samples))
