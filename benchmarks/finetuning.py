@@ -1,5 +1,6 @@
 """
-What an epoch of a head's training costs, with and without the cache of the frozen biLM's layers:
+What an epoch of a head's training costs, with and without the cache of the frozen biLM's layers, and with a biLM that
+learns too: ours, and the same in ordinary PyTorch (`benchmarks/plain.py`):
 
     python -m benchmarks.finetuning
 
@@ -9,20 +10,27 @@ or `../shared`, in `corpora/`.
 """
 
 import argparse
+import json
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import set_seed
 from transformers.utils import logging
 
-from benchmarks.report import table
+from benchmarks.plain import run_model
+from benchmarks.report import processor, table
 from benchmarks.tasks import LEARNED_SIZE, TaskSetup, load_pos
 from elmo_hf import ElmoTaskModel, ElmoTokenizer, default_model
 from elmo_hf.finetuning import build_head, learned_vectors
+
+# The ways that the others are compared with.
+BESIDE = ["frozen, no cache", "tuned, plain"]
 
 
 class Head:
@@ -55,6 +63,7 @@ def main():
     parser.add_argument("--sentences", type=int, default=1024)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="also write every measurement to this file")
     options = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -64,11 +73,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         heads = {
             "tuned": Head(setup, {"freeze_bilm": False}),
+            "tuned, plain": Head(setup, {"freeze_bilm": False}),
             "frozen, no cache": Head(setup, {}),
             "frozen, cache on disk": Head(setup, {}),
             "frozen, cache in memory": Head(setup, {}),
             "no ELMo": Head(setup, {"elmo_places": "none"}),
         }
+        plain = heads["tuned, plain"].model.elmo
+        plain.forward = partial(run_model, plain)
         heads["frozen, cache on disk"].model.cache_layers(folder)
         heads["frozen, cache in memory"].model.cache_layers()
         first = {name: head.epoch(batches) for name, head in heads.items()}
@@ -79,13 +91,17 @@ def main():
     lines = []
     for name, seconds in later.items():
         rates = sorted(len(sentences) / second for second in seconds)
-        ratio = statistics.median(a / b for a, b in zip(later["frozen, no cache"], seconds, strict=True))
+        ratios = [statistics.median(a / b for a, b in zip(later[way], seconds, strict=True)) for way in BESIDE]
         shown = f"{statistics.median(rates):,.0f} ({rates[0]:,.0f}–{rates[-1]:,.0f})"
-        lines.append([name, f"{len(sentences) / first[name]:,.0f}", shown, f"{ratio:.2f}"])
+        lines.append([name, f"{len(sentences) / first[name]:,.0f}", shown, *(f"{ratio:.2f}" for ratio in ratios)])
     threads = torch.get_num_threads()
     words = sum(len(sentence.words) for sentence in sentences)
     print(f"{len(sentences):,} sentences, {words:,} words, {options.batch_size} a batch, {threads} threads")
-    print(table(["biLM", "first epoch, sentences/s", "later epochs, sentences/s", "ratio"], lines))
+    header = ["biLM", "first epoch, sentences/s", "later epochs, sentences/s", *(f"beside {way}" for way in BESIDE)]
+    print(f"{processor()}, PyTorch {torch.__version__}\n\n{table(header, lines)}")
+    if options.json is not None:
+        report = {"processor": processor(), "torch": torch.__version__, "threads": threads, "words": words}
+        options.json.write_text(json.dumps(report | {"first": first, "seconds": later}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,151 +1,191 @@
 """
-How fast is a training step, and what is the time spent on? Words per second (each read in both directions) of a whole
-step, from text to updated weights, and the share of each part: data, character encoder, recurrence, softmax, optimiser.
+How fast is a training step? Words per second (each read in both directions) from ids to updated weights, on three
+sides: `ElmoForPreTraining`; the same model in ordinary PyTorch (`benchmarks/plain.py`), whose gradients must be equal;
+and the original's trainer on TensorFlow 2 (`simple-elmo` on the package index, installed into `.venv-peers`).
 
-    python -m benchmarks.pretraining                    # the small original and the compact size, fp32
-    python -m benchmarks.pretraining --compile          # with what is no matrix product compiled
-    python -m benchmarks.pretraining --precision bf16   # where the processor has fast bf16 products
+    python -m benchmarks.pretraining                                            # all sizes and their sides
+    python -m benchmarks.pretraining --size small --sides ours "ours bf16"      # where bf16 products are fast
+    python -m benchmarks.pretraining --size small --sides ours "ours compiled"  # with what is no product compiled
+    python -m benchmarks.pretraining --parts                                    # what our step spends its time on
 
-The small original: 2 layers of 1024 cells projected to 128, 2,048 filters, 8,192 sampled words of 100,000. The compact
-size is that of the model that comes with the package: 2 layers of 768 cells projected to 256, 512 filters, an adaptive
-softmax over 80,000 words. Both read 128 streams in windows of 20 words. The text is the English corpus under
-`$ELMO_HF_SHARED` or `../shared`.
-
-The parts are those of one and the same step: the graph is cut between them, and each part's way there and back is timed
-where it happens. Medians over the steps; the sizes take turns.
+Each side runs in a process of its own with its default number of threads; the sides take turns at every step, but at
+full size, where memory would not do for all at once: there one side ends before the next begins. The text is the
+English corpus under `$ELMO_HF_SHARED` or `../shared`, in windows of 20 words.
 """
 
 import argparse
 import contextlib
-import statistics
-import time
-from collections import defaultdict
-from collections.abc import Generator
-from contextlib import contextmanager
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from tqdm import tqdm
 
-from benchmarks.inference import processor
-from benchmarks.tokenizer import ENGLISH, table
-from elmo_hf import ElmoForPreTraining, ElmoStates, ElmoTokenizer
-from elmo_hf.pretraining import Corpus, PretrainingSettings, SentenceEncoder, build_config
-from elmo_hf.pretraining.compilation import compiled_kernels
-from elmo_hf.pretraining.streams import Reader, Streams, Window
-from elmo_hf.recurrence_elmo import ElmoPacking
-from elmo_hf.vocabulary_elmo import read_vocabulary
+from benchmarks.peers import SIMPLE_ELMO, PeerError, Worker
+from benchmarks.report import processor, spread, table
+from benchmarks.training_parts import print_parts
+from benchmarks.training_sizes import SIZES, WINDOW, Size, streams_of_text
 
-PARTS = ["data", "character encoder", "recurrence", "softmax", "optimiser"]
-# Name → recipe, words, streams.
-SIZES = {"small": ("original", 100_000, 128), "compact": ("modern", 80_000, 128)}
-WINDOW = 20
+SIDES = ["ours", "ours bf16", "ours compiled", "plain", "plain bf16", "simple_elmo"]
+TOLERANCE = 1e-5
 
 
-class TimedSteps:
+@dataclass
+class Result:
     """
-    Training steps of one size, part by part.
+    One size.
 
     Attributes:
-        seconds (`dict[str, list[float]]`): For every part, its time in each step.
-        words (`list[int]`): Predicted per direction, in each step.
+        words: Predicted per direction and step.
+        seconds: By side, one number a step.
+        megabytes: By side, the largest resident size of its process, the building of the model included.
+        losses: By side, that of the last step, where the side tells.
+        difference: Largest difference of any gradient between "ours" and "plain".
     """
 
-    def __init__(self, size: str, precision: str, vocabulary: list[str]):
-        recipe, words, streams = SIZES[size]
-        torch.manual_seed(0)
-        tokenizer = ElmoTokenizer(vocab=vocabulary[:words])
-        self.model = ElmoForPreTraining(build_config(size, tokenizer.vocab_size, recipe)).train()
-        self.optimizer = PretrainingSettings.recipe(recipe).build_optimizer(self.model)
-        reader = Reader(Corpus(str(ENGLISH / "english-*.txt.xz")), epochs=None, seed=0)
-        encode = SentenceEncoder(tokenizer, pretokenized=True)
-        self.streams = Streams(reader, encode, streams=streams, window=WINDOW, reset_probability=0.5)
-        self.precision = precision
-        self.states: ElmoStates | None = None
-        self.seconds: dict[str, list[float]] = defaultdict(list)
-        self.words: list[int] = []
-
-    def step(self):
-        """One step."""
-        for part in PARTS:
-            self.seconds[part].append(0.0)
-        with self._timed("data"):
-            window = self.streams.take()
-            assert window is not None
-        self._there_and_back(window)
-        with self._timed("optimiser"):
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-        self.words.append(window.targets)
-
-    def _there_and_back(self, window: Window):
-        """What `ElmoForPreTraining` and `backward` do, with cuts between the parts."""
-        model, elmo, inputs = self.model, self.model.elmo, window.model_inputs()
-        mask = (inputs["char_ids"] > 0).any(dim=-1)
-        cast: Any = torch.autocast("cpu", torch.bfloat16) if self.precision == "bf16" else contextlib.nullcontext()
-        with cast, self._timed("character encoder"):
-            rows = [(None, inputs["char_ids"]), (None, inputs["backward_char_ids"])]
-            tokens = model._encode_rows(rows, mask)  # (2, words, output_size)
-            cut_tokens = tokens.detach().float().requires_grad_()
-        with cast, self._timed("recurrence"):
-            packing = ElmoPacking.of(mask, None, [0, 0])
-            states = elmo._states(self.states, mask, 2)
-            resets = inputs["state_resets"][mask]
-            layers, states = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
-            cut_top = layers[-1].detach().requires_grad_()
-        with cast, self._timed("softmax"):
-            tops = model.dropout(cut_top).chunk(2, dim=-1)
-            labels = inputs["labels"], inputs["backward_labels"]
-            losses = [model._loss(top, wanted, mask, "labels", None) for top, wanted in zip(tops, labels, strict=True)]
-        with self._timed("softmax"):
-            (sum(losses) / 2).backward()
-        with self._timed("recurrence"):
-            layers[-1].backward(cut_top.grad)
-            self.states = ElmoStates(*(state.detach() for state in states))
-        with self._timed("character encoder"):
-            tokens.backward(cut_tokens.grad.to(tokens.dtype))
-
-    @contextmanager
-    def _timed(self, part: str) -> Generator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[part][-1] += time.perf_counter() - start
-
-    def line(self, skipped: int) -> list[str]:
-        """A line of the table, without the first steps."""
-        whole = [sum(step) for step in zip(*self.seconds.values(), strict=True)][skipped:]
-        speed = statistics.median(words / seconds for words, seconds in zip(self.words[skipped:], whole, strict=True))
-        shares = [sum(self.seconds[part][skipped:]) / sum(whole) for part in PARTS]
-        return [f"{speed:,.0f}", f"{statistics.median(whole) * 1000:,.0f}", *(f"{share:.1%}" for share in shares)]
+    size: str
+    words: int
+    seconds: dict[str, list[float]]
+    megabytes: dict[str, int | None]
+    losses: dict[str, float | None]
+    difference: float | None = None
 
 
-def main():
-    """Measures and prints."""
+def write_windows(folder: Path, size: Size, number: int) -> list[str]:
+    """Consecutive windows as files, the same for all sides."""
+    streams, files = streams_of_text(size), []
+    for index in range(number):
+        window = streams.take()
+        assert window is not None
+        files.append(str(folder / f"window-{index}.npz"))
+        np.savez(files[-1], **{name: tensor.numpy() for name, tensor in window.model_inputs().items()})
+    return files
+
+
+@contextlib.contextmanager
+def worker(side: str, size: Size, facts: dict[str, Any]) -> Iterator[Worker]:
+    """A side that is ready for its first window; what it runs on is added to `facts`."""
+    peer = side == "simple_elmo"
+    python = SIMPLE_ELMO.interpreter() if peer else sys.executable
+    module = "benchmarks.training_worker_tensorflow" if peer else "benchmarks.training_worker"
+    with Worker(side, python, module) as started:
+        facts[side] = started.ask("load", side=side, config=size.config(), recipe=size.recipe)
+        yield started
+
+
+def largest_difference(workers: dict[str, Worker], window: str, folder: Path) -> float:
+    """Of any number in the gradients of "ours" and "plain", without dropout."""
+    files = [str(folder / f"gradients-{side}.npz") for side in ("ours", "plain")]
+    for side, file in zip(("ours", "plain"), files, strict=True):
+        workers[side].ask("gradients", window=window, file=file)
+    with np.load(files[0]) as ours, np.load(files[1]) as plain:
+        difference = float(np.max([np.abs(ours[name] - plain[name]).max() for name in ours.files]))  # NaN if any is
+    return difference if np.isfinite(difference) else float("inf")
+
+
+def measure(name: str, sides: list[str], options: argparse.Namespace, facts: dict[str, Any], bar: tqdm) -> Result:
+    """The steps of one size, the first ones left out."""
+    size = SIZES[name]
+    result = Result(name, WINDOW * size.streams, {side: [] for side in sides}, {}, {})
+    groups = [[side] for side in sides] if size.apart else [sides]
+    with tempfile.TemporaryDirectory() as folder:
+        windows = write_windows(Path(folder), size, options.steps)
+        for group in groups:
+            with contextlib.ExitStack() as stack:
+                workers = {side: stack.enter_context(worker(side, size, facts)) for side in group}
+                if {"ours", "plain"} <= workers.keys():
+                    result.difference = largest_difference(workers, windows[0], Path(folder))
+                for step, window in enumerate(windows):
+                    for side, process in workers.items():
+                        answer = process.ask("step", window=window)
+                        result.losses[side] = answer.get("loss")
+                        if step >= options.skip:
+                            result.seconds[side].append(answer["seconds"])
+                        bar.update()
+                for side, process in workers.items():
+                    result.megabytes[side] = process.ask("peak_memory")["megabytes"]
+    return result
+
+
+def lines(result: Result) -> list[list[str]]:
+    """A line of the table for every side; the ratios are those of steps on the same window."""
+    first = next(iter(result.seconds.values()))
+    found = []
+    for side, seconds in result.seconds.items():
+        ratios = [theirs / ours for ours, theirs in zip(first, seconds, strict=True)]
+        loss = result.losses[side]
+        found.append(
+            [
+                result.size,
+                side,
+                spread([result.words / second for second in seconds]),
+                spread([1000 * second for second in seconds]),
+                "" if seconds is first else spread(ratios, 2),
+                f"{megabytes:,}" if (megabytes := result.megabytes[side]) else "?",
+                "" if loss is None else f"{loss:.3f}",
+                "" if side != "plain" or result.difference is None else f"{result.difference:.1e}",
+            ]
+        )
+    return found
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pretraining", description=__doc__.split("\n\n")[0])
     parser.add_argument("--size", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    parser.add_argument("--compile", action="store_true", help="compile what is no matrix product (needs g++)")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--skip", type=int, default=5, help="first steps to leave out")
+    parser.add_argument("--sides", nargs="+", choices=SIDES, help="default: those of each size")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--skip", type=int, default=3, help="first steps to leave out")
+    parser.add_argument("--json", type=Path, help="also write every measurement to this file")
+    parser.add_argument("--parts", action="store_true", help="instead, where the time of our own step goes")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="with --parts")
+    parser.add_argument("--compile", action="store_true", help="with --parts: compile what is no product (needs g++)")
     options = parser.parse_args()
     if not options.steps > options.skip >= 0:
         parser.error("--steps must be greater than --skip")
+    if options.json is not None and not options.json.resolve().parent.is_dir():
+        parser.error(f"--json: there is no folder {options.json.parent}")
+    return options
 
-    vocabulary = read_vocabulary(ENGLISH / "vocab.txt")
-    sides = {size: TimedSteps(size, options.precision, vocabulary) for size in options.size}
-    with compiled_kernels(options.compile):
-        for _ in tqdm(range(options.steps), desc="steps"):
-            for side in sides.values():
-                side.step()
-    print(f"\n{processor()}, {torch.get_num_threads()} threads, PyTorch {torch.__version__}, {options.precision}")
-    print(f"{'compiled, ' if options.compile else ''}{options.steps - options.skip} steps each\n")
-    header = ["size", "parameters", "words/s", "ms/step", *PARTS]
-    lines = [
-        [size, f"{side.model.num_parameters() / 1e6:.1f} M", *side.line(options.skip)] for size, side in sides.items()
+
+def main() -> str | None:
+    """Measures and prints; gives what went wrong, if anything did."""
+    options = parse_arguments()
+    if options.parts:
+        return print_parts(options)
+    sides = {name: options.sides or list(SIZES[name].sides) for name in options.size}
+    facts: dict[str, Any] = {}
+    try:
+        with tqdm(total=options.steps * sum(map(len, sides.values())), unit="step") as bar:
+            results = [measure(name, sides[name], options, facts, bar) for name in options.size]
+    except PeerError as error:
+        return f"{error} (`--sides ours plain` measures without the peer.)"
+    header = [
+        "size",
+        "side",
+        "words/s",
+        "ms/step",
+        "times the first side's",
+        "peak MB",
+        "last loss",
+        "gradients differ by",
     ]
-    print(table(header, lines))
+    print(table(header, [line for result in results for line in lines(result)]), end="\n\n")
+    print(f"{processor()}. {options.steps - options.skip} steps each, in turn: median (smallest–largest).")
+    for side, fact in facts.items():
+        print(f"{side}: {fact['runs on']}, threads: {fact['threads']}.")
+    if options.json is not None:
+        report = {"processor": processor(), "sides": facts, "results": [asdict(result) for result in results]}
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if any(result.difference is not None and not result.difference <= TOLERANCE for result in results):
+        return f"The gradients do not agree to {TOLERANCE}."
+    return None
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -20,7 +20,7 @@ from .crf_elmo import ElmoCRF
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
-from .precision_elmo import apply_module, product_dtype
+from .precision_elmo import apply_module, autocast_dtype, product_dtype
 from .sentences_elmo import ElmoSentences
 from .task_layers_elmo import ElmoBiattention, ElmoCrossAttention, ElmoPooling, ElmoTaskLSTM
 
@@ -216,7 +216,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if self.input_mixer is not None:
             parts.append(self.input_mixer(gathered, sentences.mask))
         words = torch.cat(parts, dim=-1)
-        if not torch.is_autocast_enabled(words.device.type):
+        if autocast_dtype(words.device) is None:
             words = words.to(product_dtype(words))
         return words, gathered
 

@@ -34,7 +34,13 @@ def bf16_products() -> bool:
     """
     if not (torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()):
         return False
-    return not torch.cpu._is_amx_tile_supported() or amx_works()
+    return not bf16_is_fatal()
+
+
+@functools.cache
+def bf16_is_fatal() -> bool:
+    """Whether bf16 products would end the process."""
+    return torch.cpu._is_amx_tile_supported() and not amx_works()
 
 
 def amx_works(trial: str = AMX_TRIAL) -> bool:
@@ -53,8 +59,8 @@ def amx_works(trial: str = AMX_TRIAL) -> bool:
         return True
     reason = signal.Signals(-ended).name if isinstance(ended, int) and ended < 0 else ended
     logger.warning(
-        f"This processor claims to have AMX, but a trial of it ended with {reason}: bf16 weights are multiplied in "
-        "fp32, and `torch.autocast` with bf16 would end the process (set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 for it)."
+        f"This processor claims to have AMX, but a trial of it ended with {reason}: what is bf16 is multiplied in "
+        "fp32. (With ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment, bf16 products of other models live too.)"
     )
     return False
 
@@ -65,26 +71,49 @@ def product_dtype(weight: torch.Tensor) -> torch.dtype:
     half-precision weights on a CPU are multiplied in fp32. There fp32 products are faster, and bf16 ones end the
     process (SIGILL) on machines that advertise AMX without being able to use it.
     """
-    if torch.is_autocast_enabled(weight.device.type):
-        return torch.get_autocast_dtype(weight.device.type)
+    if (dtype := autocast_dtype(weight.device)) is not None:
+        return dtype
     half = weight.dtype in (torch.float16, torch.bfloat16)
     return torch.float32 if half and weight.device.type == "cpu" else weight.dtype
 
 
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The precision that autocast asks for; `None` where it is off, and where it would end the process."""
+    if not torch.is_autocast_enabled(device.type):
+        return None
+    dtype = torch.get_autocast_dtype(device.type)
+    return None if device.type == "cpu" and dtype == torch.bfloat16 and bf16_is_fatal() else dtype
+
+
 def packed_dtype(weight: torch.Tensor) -> torch.dtype:
     """The precision for products with a packed copy of `weight`: bf16 where that is asked for and pays, else fp32."""
-    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
-    return torch.bfloat16 if (autocast or weight.dtype == torch.bfloat16) and bf16_products() else torch.float32
+    wants_bf16 = torch.bfloat16 in (weight.dtype, autocast_dtype(weight.device))
+    return torch.bfloat16 if wants_bf16 and bf16_products() else torch.float32
+
+
+def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """
+    `rows @ weight.T + bias` in the precision that [`product_dtype`] chooses. Autocast itself converts a weight once for
+    several products.
+    """
+    if autocast_dtype(weight.device) is not None:
+        return nn.functional.linear(rows, weight, bias)
+    dtype = product_dtype(weight)
+    with torch.autocast(weight.device.type, enabled=False):
+        return nn.functional.linear(rows.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
 
 
 def apply_module(module: nn.Module, inputs: torch.Tensor) -> Any:
     """`module(inputs)`, its products in the precision of [`product_dtype`]."""
     weight = next(module.parameters())
     dtype = product_dtype(weight)
-    if dtype == weight.dtype or torch.is_autocast_enabled(weight.device.type):
+    if autocast_dtype(weight.device) is not None:
         return module(inputs)
-    weights = {name: parameter.to(dtype) for name, parameter in module.named_parameters()}
-    return functional_call(module, weights, (inputs.to(dtype),))
+    with torch.autocast(weight.device.type, enabled=False):
+        if dtype == weight.dtype:
+            return module(inputs)
+        weights = {name: parameter.to(dtype) for name, parameter in module.named_parameters()}
+        return functional_call(module, weights, (inputs.to(dtype),))
 
 
 def round_up(number: int, weight: torch.Tensor) -> int:
@@ -96,4 +125,13 @@ def round_up(number: int, weight: torch.Tensor) -> int:
     return -(-number // ROWS) * ROWS if rounds else number
 
 
-__all__ = ["apply_module", "bf16_products", "packed_dtype", "product_dtype", "round_up"]
+__all__ = [
+    "apply_module",
+    "autocast_dtype",
+    "bf16_is_fatal",
+    "bf16_products",
+    "linear",
+    "packed_dtype",
+    "product_dtype",
+    "round_up",
+]

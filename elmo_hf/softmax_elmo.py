@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .precision_elmo import product_dtype, round_up
+from .precision_elmo import linear, round_up
 
 # A chunk has as many rows as give logits of this size, but never so few that the products become slow.
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
@@ -58,7 +58,8 @@ class _ChunkedLoss(torch.autograd.Function):
             with torch.enable_grad():
                 chunk_loss = formula(*leaves)
             loss += chunk_loss.detach()
-            parts = torch.autograd.grad(chunk_loss, [leaves[place] for place in wanted])
+            with torch.autocast(loss.device.type, enabled=False):  # as on any way back
+                parts = torch.autograd.grad(chunk_loss, [leaves[place] for place in wanted])
             for place, total, part in zip(wanted, gradients, parts, strict=True):
                 if place < num_rows:
                     total[start : start + size] = part
@@ -83,15 +84,7 @@ def _leaf(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
 
 def linear_cross_entropy(hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor):
     """The summed loss of a full softmax over `hidden @ weight.T + bias`."""
-    return cross_entropy(_linear(hidden, weight, bias), labels)
-
-
-def _linear(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """In the precision that [`product_dtype`] chooses; autocast itself converts a weight once for all chunks."""
-    if not torch.is_autocast_enabled(weight.device.type):
-        dtype = product_dtype(weight)
-        hidden, weight, bias = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-    return F.linear(hidden, weight, bias)
+    return cross_entropy(linear(hidden, weight, bias), labels)
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -109,10 +102,15 @@ class ElmoSoftmax(nn.Module):
 
     In training, `config.softmax_type == "sampled"` takes the loss over the true word and some drawn ones alone; in
     evaluation the loss is always the full one.
+
+    Attributes:
+        sparse_gradient (`bool`): Whether the sampled loss gives `weight` a sparse gradient, of the words met alone. Not
+            every optimiser takes it.
     """
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
+        self.sparse_gradient = False
         self.num_samples = config.softmax_samples if config.softmax_type == "sampled" else None
         self.weight = nn.Parameter(torch.empty(config.vocab_size, config.output_size))
         self.bias = nn.Parameter(torch.empty(config.vocab_size))
@@ -136,24 +134,55 @@ class ElmoSoftmax(nn.Module):
         self, hidden: torch.Tensor, labels: torch.Tensor, samples: torch.Tensor, tries: int
     ) -> torch.Tensor:
         """The loss over the true words and `samples`, which took `tries` draws ([`log_uniform_sample`])."""
-        weight, bias = F.embedding(samples, self.weight), self.bias[samples]
-        bias = bias - log_expected_count(samples, tries, len(self.bias))
-        true_weight, true_bias = F.embedding(labels, self.weight), self.bias[labels]
-        true_bias = true_bias - log_expected_count(labels, tries, len(self.bias))
-        rows = (hidden, labels, true_weight, true_bias)
-        return chunked_loss(_sampled_cross_entropy, rows, (weight, bias, samples), len(samples))
+        words = torch.cat([samples, labels])
+        # One lookup for both: the gradient of each is as large as the whole table.
+        vectors = F.embedding(words, self.weight, sparse=self.sparse_gradient)
+        weight, true_weight = vectors.split([len(samples), len(labels)])
+        bias = self.bias[words] - log_expected_count(words, tries, len(self.bias))
+        bias, true_bias = bias.split([len(samples), len(labels)])
+        rows = (hidden, true_weight, true_bias, _columns(labels, samples))
+        return chunked_loss(_sampled_cross_entropy, rows, (weight, bias), len(samples))
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(predictions, output_size)` → the words' log-probabilities, `(predictions, vocab_size)`."""
-        return _at_least_fp32(_linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
+        return _at_least_fp32(linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
 
 
-def _sampled_cross_entropy(hidden, labels, true_weight, true_bias, weight, bias, samples) -> torch.Tensor:
-    logits = _at_least_fp32(_linear(hidden, weight, bias))  # (predictions, samples)
-    logits = logits.masked_fill(labels.unsqueeze(1) == samples, -torch.inf)  # the true word, drawn by accident
+def _columns(labels: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """For every label its place among the (distinct) samples, drawn by accident; -1 where it was not drawn."""
+    ordered, order = samples.sort()
+    places = torch.searchsorted(ordered, labels).clamp_(max=len(samples) - 1)
+    return torch.where(ordered[places] == labels, order[places], -1)
+
+
+def _sampled_cross_entropy(hidden, true_weight, true_bias, columns, weight, bias) -> torch.Tensor:
+    logits = _at_least_fp32(linear(hidden, weight, bias))  # (predictions, samples)
     true_logits = (_at_least_fp32(hidden) * _at_least_fp32(true_weight)).sum(dim=1) + true_bias
-    everything = torch.cat([true_logits.unsqueeze(1), logits], dim=1)
-    return cross_entropy(everything, torch.zeros_like(labels))
+    return _SampledCrossEntropy.apply(logits, true_logits, columns)
+
+
+class _SampledCrossEntropy(torch.autograd.Function):
+    """
+    The summed loss of true logits `(predictions,)` beside sampled ones `(predictions, samples)`. As the gradient is
+    made in place of the probabilities, there is one more matrix of the logits' size, and no other.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, true_logits, columns):
+        drawn = (columns >= 0).nonzero().squeeze(1)
+        largest = torch.maximum(logits.amax(dim=1), true_logits).unsqueeze(1)
+        shares = (logits - largest).exp_()
+        shares[drawn, columns[drawn]] = 0.0  # the true word, drawn by accident
+        true_shares = (true_logits - largest.squeeze(1)).exp()
+        totals = shares.sum(dim=1) + true_shares
+        ctx.save_for_backward(shares.div_(totals.unsqueeze(1)), true_shares / totals)
+        return (totals.log() + largest.squeeze(1) - true_logits).sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_loss):
+        probabilities, true_probabilities = ctx.saved_tensors
+        return probabilities * d_loss, (true_probabilities - 1) * d_loss, None
 
 
 def log_uniform_sample(number: int, vocab_size: int, device: torch.device | None = None) -> tuple[torch.Tensor, int]:
@@ -214,7 +243,7 @@ class ElmoAdaptiveSoftmax(nn.Module):
             filling = round_up(len(members), up.weight) - len(members)
             rows = F.pad(hidden[members], (0, 0, 0, filling))
             tail_labels = F.pad(labels[members] - self.bounds[number - 1], (0, filling), value=IGNORED)
-            loss = loss + self._loss(_linear(rows, down.weight), tail_labels, up)
+            loss = loss + self._loss(linear(rows, down.weight), tail_labels, up)
         return loss
 
     def _tail_layers(self) -> list[tuple[nn.Linear, nn.Linear]]:
@@ -226,11 +255,11 @@ class ElmoAdaptiveSoftmax(nn.Module):
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """As [`ElmoSoftmax.log_probs`]."""
-        head = _at_least_fp32(_linear(hidden, self.head.weight, self.head.bias)).log_softmax(dim=-1)
+        head = _at_least_fp32(linear(hidden, self.head.weight, self.head.bias)).log_softmax(dim=-1)
         first = self.bounds[0]
         parts = [head[:, :first]]
         for number, (down, up) in enumerate(self._tail_layers()):
-            tail = _linear(_linear(hidden, down.weight), up.weight, up.bias)
+            tail = linear(linear(hidden, down.weight), up.weight, up.bias)
             parts.append(_at_least_fp32(tail).log_softmax(dim=-1) + head[:, first + number, None])
         return torch.cat(parts, dim=-1)
 

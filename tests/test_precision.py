@@ -5,17 +5,29 @@ import signal
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from elmo_hf import precision_elmo, recurrence_elmo
-from elmo_hf.precision_elmo import AMX_TRIAL, amx_works, bf16_products, packed_dtype, product_dtype
-from tests.models import random_words, tiny_model
+from elmo_hf import ElmoConfig, ElmoForPreTraining, precision_elmo, recurrence_elmo
+from elmo_hf.precision_elmo import (
+    AMX_TRIAL,
+    amx_works,
+    apply_module,
+    bf16_is_fatal,
+    bf16_products,
+    packed_dtype,
+    product_dtype,
+)
+from tests.models import TINY, random_words, tiny_model
 
 
 @pytest.fixture(autouse=True)
 def _asked_anew():
-    bf16_products.cache_clear()
+    for answer in (bf16_products, bf16_is_fatal):
+        answer.cache_clear()
     yield
-    bf16_products.cache_clear()
+    for answer in (bf16_products, bf16_is_fatal):
+        answer.cache_clear()
 
 
 def processor(monkeypatch, avx512_bf16: bool, amx: bool):
@@ -79,6 +91,38 @@ def test_half_precision_weights_are_multiplied_in_bf16_only_where_that_pays(monk
     assert product_dtype(torch.zeros(1, dtype=torch.bfloat16)) == torch.float32
     with torch.autocast("cpu", torch.bfloat16):
         assert packed_dtype(torch.zeros(1)) == fast
+
+
+def test_where_bf16_is_fatal_autocast_multiplies_in_fp32(monkeypatch):
+    """Every product that is not of a head's own modules: encoder, layers, softmax, both ways."""
+    monkeypatch.setattr(precision_elmo, "bf16_is_fatal", lambda: True)
+    monkeypatch.setattr(precision_elmo, "bf16_products", lambda: False)
+    torch.manual_seed(0)
+    model = ElmoForPreTraining(ElmoConfig(**TINY)).eval()
+    char_ids, labels = random_words(np.random.default_rng(0), 2, 3), torch.ones(2, 3, dtype=torch.long)
+    expected = model(char_ids=char_ids, labels=labels).loss
+    expected.backward()
+    with torch.autocast("cpu", torch.bfloat16), Dtypes() as seen:
+        loss = model(char_ids=char_ids, labels=labels).loss
+    loss.backward()
+    assert torch.equal(loss, expected)
+    assert torch.bfloat16 not in seen.dtypes
+    with torch.autocast("cpu", torch.bfloat16), Dtypes() as seen:
+        apply_module(torch.nn.Linear(3, 2), torch.randn(4, 3))
+    assert torch.bfloat16 not in seen.dtypes
+
+
+class Dtypes(TorchDispatchMode):
+    """The precisions of all results under it."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.dtypes |= {value.dtype for value in tree_leaves(result) if isinstance(value, torch.Tensor)}
+        return result
 
 
 @pytest.mark.parametrize("usable", [False, True])

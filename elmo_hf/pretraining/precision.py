@@ -4,6 +4,11 @@ import subprocess
 import sys
 
 import torch
+from transformers.utils import logging
+
+from ..precision_elmo import bf16_products
+
+logger = logging.get_logger(__name__)
 
 # In a process of its own: on some machines the first bf16 product ends the process.
 PROBE = """
@@ -22,8 +27,10 @@ raise SystemExit(0 if seconds(torch.bfloat16) < 0.6 * seconds(torch.float32) els
 def choose_precision(wanted: str) -> str:
     """
     "no", "bf16" or "fp16" for `wanted`; "auto" is bf16 where the machine has fast products in it: on a GPU if it says
-    so, on a CPU if a trial of a few seconds does.
+    so, on a CPU if a trial of a few seconds does. Whoever asks for bf16 gets it, and is told where it is slow.
     """
+    if wanted == "bf16" and not torch.cuda.is_available() and not bf16_products():
+        logger.warning("This processor has no fast bf16 products: training in bf16 is slower here than in fp32.")
     if wanted != "auto":
         return wanted
     if torch.cuda.is_available():

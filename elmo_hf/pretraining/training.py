@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from safetensors import SafetensorError
@@ -26,7 +27,9 @@ from . import checkpoints
 from .compilation import compiled_kernels
 from .evaluation import Perplexity, perplexity, protocol
 from .history import History
+from .memory import keep_freed_memory
 from .settings import PretrainingSettings
+from .sparse_gradients import clip_sparse_grad_norm_, use_sparse_gradients
 from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
 
@@ -93,6 +96,8 @@ class Pretrainer:
             log_with=tracker,
             project_dir=folder,
         )
+        if self.accelerator.device.type == "cpu":
+            keep_freed_memory()
         if tracker is not None:
             self.accelerator.init_trackers("tracker", config=_plain(settings.as_dict()))
         self.show_progress = show_progress and self.accelerator.is_main_process
@@ -112,6 +117,10 @@ class Pretrainer:
             reset_probability=settings.reset_probability,
             seed=settings.seed,
         )
+        alone = self.accelerator.num_processes == 1 and self.accelerator.device.type == "cpu"
+        self.sparse = alone and settings.optimizer == "adagrad" and settings.weight_decay == 0
+        if self.sparse:
+            use_sparse_gradients(model)
         self.model, self.optimizer = self.accelerator.prepare(model, settings.build_optimizer(model))
         self.state: ElmoStates | None = None
         self.progress = Progress()
@@ -170,7 +179,7 @@ class Pretrainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         loss = self._accumulate([self.streams.blank() if window is None else window for window in windows], words)
-        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        norm = self._clip()
         result = StepResult(self._sum(loss), float(norm), int(words))
         self._check(result)
         self.optimizer.step()
@@ -191,6 +200,12 @@ class Pretrainer:
             self.state = ElmoStates(*(tensor.detach() for tensor in output.states))
             total += output.loss.item() / self.accelerator.num_processes
         return total
+
+    def _clip(self) -> torch.Tensor:
+        """Bounds the gradient's norm; gives what it was."""
+        if self.sparse:
+            return clip_sparse_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        return self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
 
     def _check(self, result: StepResult):
         """Stops before a useless gradient reaches the weights."""

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from elmo_hf.pretraining import precision
 from elmo_hf.pretraining.precision import PROBE, choose_precision
 
 
@@ -64,3 +65,14 @@ def test_the_trial_asks_for_products_clearly_faster_than_fp32(monkeypatch, secon
     with pytest.raises(SystemExit) as caught:
         exec(PROBE, {})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_who_asks_for_bf16_is_told_where_it_is_slow(monkeypatch, fast):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(precision, "bf16_products", lambda: fast)
+    warnings = []
+    monkeypatch.setattr(precision.logger, "warning", warnings.append)
+    assert choose_precision("bf16") == "bf16"
+    assert choose_precision("no") == "no"
+    assert len(warnings) == (0 if fast else 1)
