@@ -323,14 +323,22 @@ def _add_weight_gradients(
 ):
     """Adds what consecutive time steps give for the weights; all arguments are of these steps."""
     previous = torch.cat([step.previous_hidden.to(inputs.dtype) for step in steps], dim=1)
-    totals.input.add_(torch.bmm(inputs.mT, d_gates))
-    totals.recurrent.add_(torch.bmm(previous.mT, d_gates))
+    _add_product(totals.input, inputs.mT, d_gates)
+    _add_product(totals.recurrent, previous.mT, d_gates)
     ones = d_gates.new_ones(len(d_gates), 1, d_gates.shape[1])
-    totals.bias.add_(torch.bmm(ones, d_gates))  # as a product: a sum over bf16 is slow
+    _add_product(totals.bias, ones, d_gates)  # as a product: a sum over bf16 is slow
     if totals.projection is not None:
         given_out = [(step.output_gate * torch.tanh(step.cell)).to(inputs.dtype) for step in steps]
         unprojected = torch.cat(given_out, dim=1)
-        totals.projection.add_(torch.bmm(unprojected.mT, d_projected))
+        _add_product(totals.projection, unprojected.mT, d_projected)
+
+
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor):
+    """`total += left @ right`; in one precision without another tensor as large as the weight."""
+    if total.dtype == left.dtype:
+        total.baddbmm_(left, right)
+    else:
+        total.add_(torch.bmm(left, right))
 
 
 __all__ = ["LSTMClips", "LSTMWeights", "lstm", "state_keeps", "step_chunks"]
