@@ -101,11 +101,12 @@ class Int8Matrix:
     Args:
         weight (`torch.Tensor` of shape `(directions, outputs, inputs)`): int8.
         scales (`torch.Tensor` of shape `(directions, outputs)`): fp32.
-        digits (`int`): Of the activations, 1 or 2.
+        columns (`torch.Tensor` of shape `(directions, inputs)`, *optional*): What the activations are multiplied by
+            before. They then have two digits.
     """
 
-    def __init__(self, weight: torch.Tensor, scales: torch.Tensor, digits: int = 1):
-        self.scales, self.digits = scales, digits
+    def __init__(self, weight: torch.Tensor, scales: torch.Tensor, columns: torch.Tensor | None = None):
+        self.scales, self.columns, self.digits = scales, columns, 1 if columns is None else 2
         self.zeros = torch.zeros_like(scales[0], dtype=torch.int64)
         self.packed = [torch.ops.onednn.qlinear_prepack(matrix, None) for matrix in weight]
 
@@ -113,6 +114,7 @@ class Int8Matrix:
         """That of some directions."""
         chosen = copy.copy(self)
         chosen.scales, chosen.packed = self.scales[directions], self.packed[directions]
+        chosen.columns = None if self.columns is None else self.columns[directions]
         return chosen
 
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -126,7 +128,7 @@ class Int8Matrix:
         Returns:
             `(directions, rows, outputs)`, fp32.
         """
-        integers, maxima = quantize_rows(rows, self.digits)  # of all directions at once
+        integers, maxima = self._quantize(rows)  # of all directions at once
         found = rows.new_empty(*rows.shape[:2], self.scales.shape[1])
         for direction in range(len(self.packed)):
             product = self._product(integers, direction)
@@ -138,10 +140,13 @@ class Int8Matrix:
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """`total + rows @ weight.mT`, in the memory of `total`."""
-        integers, maxima = quantize_rows(rows, self.digits)
+        integers, maxima = self._quantize(rows)
         for direction in range(len(self.packed)):
             total[direction].addcmul_(self._product(integers, direction), maxima[direction])
         return total
+
+    def _quantize(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return quantize_rows(rows if self.columns is None else rows * self.columns.unsqueeze(1), self.digits)
 
     def _product(self, integers: torch.Tensor, direction: int) -> torch.Tensor:
         """One direction's, of rows divided by their maxima, `(rows, outputs)`."""
@@ -173,35 +178,43 @@ class ElmoInt8Weight(nn.Module):
 
     Args:
         weight (`torch.Tensor` of shape `(directions, outputs, inputs)`): Of any float type.
-        digits (`int`): As in [`Int8Matrix`].
+        fine (`bool`): For inputs among which a few are always large: their weights should not be coarse because
+            others are larger. The size of an input's weights then goes to the activation, which gets 16 bits for it.
 
     Attributes:
         values (`torch.Tensor` of shape `(directions, outputs, inputs)`): int8.
-        scales (`torch.Tensor` of shape `(directions, outputs)`): fp32; the weight is their product.
+        scales (`torch.Tensor` of shape `(directions, outputs)`): fp32.
+        columns (`torch.Tensor` of shape `(directions, inputs)`): fp32, of a fine weight alone. The weight is the
+            product of all.
     """
 
     values: torch.Tensor
     scales: torch.Tensor
+    columns: torch.Tensor | None
 
-    def __init__(self, weight: torch.Tensor, digits: int = 1):
+    def __init__(self, weight: torch.Tensor, fine: bool = False):
         super().__init__()
-        self.digits = digits
         weight = weight.detach().float()
+        columns = weight.square().mean(dim=1).sqrt().clamp_min(SMALLEST_SCALE) if fine else None
+        if columns is not None:
+            weight = weight / columns.unsqueeze(1)
         largest = weight.abs().amax(dim=-1, keepdim=True)
         if not largest.is_meta and not largest.isfinite().all():
             raise ValueError("A weight is not finite: it cannot be quantised.")
         scales = (largest / LARGEST).clamp_min(SMALLEST_SCALE)
         self.register_buffer("values", (weight / scales).round_().to(torch.int8).contiguous())
         self.register_buffer("scales", scales.squeeze(-1))
+        self.register_buffer("columns", columns)
         self._matrix: Int8Matrix | None = None
 
     def matrix(self, directions: slice) -> Int8Matrix | DenseMatrix:
         """For products with the weights of some directions."""
         if not has_int8_products(self.scales.device):  # in fp32, for the time of a call
-            return DenseMatrix((self.values[directions] * self.scales[directions].unsqueeze(-1)).mT)
+            weight = self.values[directions] * self.scales[directions].unsqueeze(-1)
+            return DenseMatrix((weight if self.columns is None else weight * self.columns[directions].unsqueeze(1)).mT)
         with _packing:
             if self._matrix is None:
-                self._matrix = Int8Matrix(self.values, self.scales, self.digits)
+                self._matrix = Int8Matrix(self.values, self.scales, self.columns)
                 self.values = torch.empty_like(self.values, device="meta")
             return self._matrix[directions]
 
@@ -214,10 +227,11 @@ class ElmoInt8Weight(nn.Module):
 
     def _apply(self, fn, recurse=True):
         self._unpack()
-        scales = self.scales
+        scales, columns = self.scales, self.columns
         super()._apply(fn, recurse)
         if self.scales.dtype != torch.float32:  # they are no weights, and stay exact in a model of lower precision
-            self.scales = scales.to(self.scales.device)
+            device = self.scales.device
+            self.scales, self.columns = scales.to(device), None if columns is None else columns.to(device)
         return self
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -234,15 +248,15 @@ class ElmoInt8Weight(nn.Module):
 
     def check(self, name: str):
         """Refuses what a file held in its place."""
-        for part, dtype in (("values", torch.int8), ("scales", torch.float32)):
-            found = getattr(self, part)
+        for part, found in self.named_buffers():
+            dtype = torch.int8 if part == "values" else torch.float32
             if found.dtype != dtype or not (found.is_meta or found.isfinite().all()):
                 raise ValueError(f"{name}.{part} should be finite and of type {dtype}, found {found.dtype}.")
 
 
-def quantize_weight(module: nn.Module, name: str, weight: torch.Tensor, digits: int = 1):
+def quantize_weight(module: nn.Module, name: str, weight: torch.Tensor, fine: bool = False):
     """Puts a weight of 8 bits in the place of a parameter; `weight` is its `(directions, outputs, inputs)`."""
-    quantized = ElmoInt8Weight(weight, digits)
+    quantized = ElmoInt8Weight(weight, fine)
     delattr(module, name)
     setattr(module, name, quantized)
 

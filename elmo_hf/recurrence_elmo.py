@@ -216,10 +216,10 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
 
     def quantize(self):
         """Turns the weights of the products into int8, in place."""
-        # What the cells give out has a few large numbers among many small ones: for the projection it needs 16 bits.
-        for name, digits in (("input_weight", 1), ("recurrent_weight", 1), ("projection_weight", 2)):
+        # What the cells give out has a few large numbers among many small ones.
+        for name in ("input_weight", "recurrent_weight", "projection_weight"):
             if isinstance(weight := getattr(self, name), nn.Parameter):
-                quantize_weight(self, name, weight.mT, digits)
+                quantize_weight(self, name, weight.mT, fine=name == "projection_weight")
         for packed in self.packed:
             packed.clear()
 

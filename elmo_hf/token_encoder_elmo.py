@@ -47,9 +47,9 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class ElmoLinear(nn.Linear):
     """A linear layer in the precision that [`product_dtype`] or [`packed_dtype`] chooses."""
 
-    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0, int8_digits: int = 1):
+    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0, fine_int8: bool = False):
         super().__init__(inputs, outputs)
-        self.initial_bias, self.int8_digits = initial_bias, int8_digits
+        self.initial_bias, self.fine_int8 = initial_bias, fine_int8
         self.packed = PackedWeight()
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -69,7 +69,7 @@ class ElmoLinear(nn.Linear):
     def quantize(self):
         """Turns the weight into int8, in place."""
         if isinstance(self.weight, nn.Parameter):
-            quantize_weight(self, "weight", self.weight.unsqueeze(0), self.int8_digits)
+            quantize_weight(self, "weight", self.weight.unsqueeze(0), self.fine_int8)
             self.packed.clear()
 
 
@@ -219,8 +219,8 @@ class ElmoTokenEncoder(nn.Module):
         if config.uses_characters:
             self.characters = ElmoCharacterEncoder(config)
         if config.token_projection:
-            # Errors here are in all layers, and the product is a small one: with int8 weights it has 16-bit inputs.
-            self.projection = ElmoLinear(config.feature_size, config.output_size, int8_digits=2)
+            # Errors here are in all layers, and the product is a small one.
+            self.projection = ElmoLinear(config.feature_size, config.output_size, fine_int8=True)
 
     def forward(self, char_ids: torch.Tensor | None, input_ids: torch.Tensor | None) -> torch.Tensor:
         """

@@ -61,10 +61,15 @@ def vectors_of(model: ElmoModel, char_ids: torch.Tensor) -> torch.Tensor:
     return torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
 
 
-def int8_matrix(generator: torch.Generator, outputs: int, inputs: int, digits: int = 1):
-    """A random one for two directions, and its weight in fp32, `(2, outputs, inputs)`."""
-    weight = ElmoInt8Weight(torch.randn(2, outputs, inputs, generator=generator), digits)
-    return Int8Matrix(weight.values, weight.scales, digits), weight.values * weight.scales.unsqueeze(-1)
+def int8_matrix(generator: torch.Generator, outputs: int, inputs: int, fine: bool = False):
+    """
+    A random one for two directions, its weight in fp32 before the columns' sizes, `(2, outputs, inputs)`, and these,
+    `(2, 1, inputs)`.
+    """
+    weight = ElmoInt8Weight(torch.randn(2, outputs, inputs, generator=generator), fine)
+    columns = torch.ones(2, 1, inputs) if weight.columns is None else weight.columns.unsqueeze(1)
+    matrix = Int8Matrix(weight.values, weight.scales, weight.columns)
+    return matrix, weight.values * weight.scales.unsqueeze(-1), columns
 
 
 # ---- products
@@ -74,10 +79,10 @@ sizes = st.integers(1, 40)
 
 
 @needs_integers
-@given(sizes, sizes, sizes, st.sampled_from([1, 2]), st.integers(0, 1000))
-def test_a_rows_result_does_not_depend_on_the_rows_beside_it(rows, inputs, outputs, digits, seed):
+@given(sizes, sizes, sizes, st.booleans(), st.integers(0, 1000))
+def test_a_rows_result_does_not_depend_on_the_rows_beside_it(rows, inputs, outputs, fine, seed):
     generator = torch.Generator().manual_seed(seed)
-    matrix, _ = int8_matrix(generator, outputs, inputs, digits)
+    matrix, *_ = int8_matrix(generator, outputs, inputs, fine)
     some = torch.randn(2, rows, inputs, generator=generator) * torch.logspace(-3, 3, rows).unsqueeze(1)
     together = matrix(some)
     for place in range(rows):
@@ -85,21 +90,33 @@ def test_a_rows_result_does_not_depend_on_the_rows_beside_it(rows, inputs, outpu
 
 
 @needs_integers
-@given(sizes, sizes, sizes, st.sampled_from([1, 2]), st.integers(0, 1000), st.booleans())
-def test_a_product_is_as_exact_as_its_integers(rows, inputs, outputs, digits, seed, biased):
+@given(sizes, sizes, sizes, st.booleans(), st.integers(0, 1000), st.booleans())
+def test_a_product_is_as_exact_as_its_integers(rows, inputs, outputs, fine, seed, biased):
     generator = torch.Generator().manual_seed(seed)
-    matrix, weight = int8_matrix(generator, outputs, inputs, digits)
+    matrix, weight, columns = int8_matrix(generator, outputs, inputs, fine)
     some = torch.randn(2, rows, inputs, generator=generator)
     bias = torch.randn(2, 1, outputs, generator=generator) if biased else None
-    exact = some @ weight.mT + (0 if bias is None else bias)
+    exact = (some * columns) @ weight.mT + (0 if bias is None else bias)
     levels = quantization_elmo.activation_levels()
-    step = some.abs().amax(dim=-1, keepdim=True) / levels / (2 * levels) ** (digits - 1)
+    step = (some * columns).abs().amax(dim=-1, keepdim=True) / levels / (2 * levels if fine else 1)
     # Half a step an input, and fp32's own errors.
     bound = step / 2 * weight.abs().sum(dim=-1).unsqueeze(1) + 1e-5 * (1 + exact.abs())
     assert ((matrix(some, bias) - exact).abs() <= bound).all()
     total = torch.randn(2, rows, outputs, generator=generator)
     assert ((matrix.add(total.clone(), some) - total - matrix(some)).abs() <= 1e-5 * (1 + exact.abs())).all()
     assert torch.equal(matrix[1:](some[1:]), matrix(some)[1:])
+
+
+def test_a_fine_weight_is_fine_for_inputs_with_small_weights_too():
+    """A hundredth as large as the others', and still with as many digits as those."""
+    weight = torch.randn(1, 20, 30, generator=torch.Generator().manual_seed(0))
+    weight[..., :10] /= 100
+    errors = []
+    for fine in (False, True):
+        found = ElmoInt8Weight(weight, fine)
+        dense = found.values * found.scales.unsqueeze(-1) * (1 if found.columns is None else found.columns.unsqueeze(1))
+        errors.append(((dense - weight)[..., :10].norm() / weight[..., :10].norm()).item())
+    assert errors[1] < 0.01 < 0.3 < errors[0]
 
 
 @needs_integers
