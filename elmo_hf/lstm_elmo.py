@@ -233,6 +233,11 @@ class _LSTM(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, d_outputs, d_last_hidden, d_last_cell):
+        with torch.autocast(d_outputs.device.type, enabled=False):
+            return _LSTM._gradients(ctx, d_outputs, d_last_hidden, d_last_cell)
+
+    @staticmethod
+    def _gradients(ctx, d_outputs, d_last_hidden, d_last_cell):
         inputs, outputs, *saved = ctx.saved_tensors
         weights, saved = LSTMWeights(*saved[:4]), saved[4:]
         size = len(_Step._fields)

@@ -5,19 +5,18 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from .lstm_elmo import LSTMClips, LSTMWeights, step_chunks
-from .products_elmo import DenseMatrix
+from .lstm_elmo import LSTMClips, step_chunks
 
 
 class Matrix(Protocol):
-    """A weight, ready for products on its left: [`PackedMatrix`], [`DenseMatrix`] and those in int8."""
+    """A weight, ready for products on its left: [`DenseMatrix`], [`PackedMatrix`] or [`Int8Matrix`]."""
 
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """`rows @ weight + bias`"""
         ...
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight`, maybe in the memory of `total`."""
+        """`total + rows @ weight`, in the memory of `total`."""
         ...
 
 
@@ -27,12 +26,6 @@ class LSTMMatrices(NamedTuple):
     input: Matrix
     recurrent: Matrix
     projection: Matrix | None
-
-
-def dense_matrices(weights: LSTMWeights) -> LSTMMatrices:
-    """The weights as they are, all directions together."""
-    projection = None if weights.projection is None else DenseMatrix(weights.projection)
-    return LSTMMatrices(DenseMatrix(weights.input), DenseMatrix(weights.recurrent), projection)
 
 
 def run_lstm(
@@ -46,40 +39,40 @@ def run_lstm(
     keeps: list[torch.Tensor | None],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs one layer, for one direction or with a first dimension of directions in all tensors.
+    Runs one layer.
 
     Args:
-        inputs: `(words, size)`, packed: step by step, the longest sequence first.
-        hidden: `(sequences, size)`, the state before the first word.
-        cell: `(sequences, cells)`
-        bias: `(4 * cells,)`, with directions `(directions, 1, 4 * cells)`; the forget bias is in it.
+        inputs: `(directions, words, size)`, packed: step by step, the longest sequence first.
+        hidden: `(directions, sequences, size)`, the state before the first word.
+        cell: `(directions, sequences, cells)`
+        bias: `(directions, 1, 4 * cells)`; the forget bias is in it.
         step_sizes: Sequences at each time step, never growing.
         keeps: For each step what the state before it is multiplied by, `(sequences, 1)`, or `None`.
 
     Returns:
-        The outputs `(words, size)`, and both states after each sequence's last word.
+        The outputs `(directions, words, size)`, and both states after each sequence's last word.
     """
-    outputs = hidden.new_empty(*inputs.shape[:-1], hidden.shape[-1])
+    outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
     last_hidden, last_cell = [], []
     start = step = 0
     for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
         stop = start + sum(sizes)
-        chunk = matrices.input(inputs[..., start:stop, :], bias)
-        for size, gates in zip(sizes, chunk.split(sizes, dim=-2), strict=True):
-            if size < hidden.shape[-2]:  # the shortest sequences have ended
-                last_hidden.append(hidden[..., size:, :])
-                last_cell.append(cell[..., size:, :])
-                hidden, cell = hidden[..., :size, :], cell[..., :size, :]
+        chunk = matrices.input(inputs[:, start:stop], bias)
+        for size, gates in zip(sizes, chunk.split(sizes, dim=1), strict=True):
+            if size < hidden.shape[1]:  # the shortest sequences have ended
+                last_hidden.append(hidden[:, size:])
+                last_cell.append(cell[:, size:])
+                hidden, cell = hidden[:, :size], cell[:, :size]
             if (keep := keeps[step]) is not None:
                 hidden, cell = hidden * keep, cell * keep
             gates = matrices.recurrent.add(gates, hidden).to(cell.dtype)
             unprojected, cell = _cell_step(gates, cell, clips.cell)
-            place = outputs[..., start : start + size, :]
+            place = outputs[:, start : start + size]
             hidden = _project(unprojected, matrices.projection, clips.projection, place)
             start, step = start + size, step + 1
     last_hidden.append(hidden)
     last_cell.append(cell)
-    return outputs, torch.cat(last_hidden[::-1], dim=-2), torch.cat(last_cell[::-1], dim=-2)
+    return outputs, torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
 
 
 def _cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,11 +80,11 @@ def _cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> t
     One time step of the cells, in the memory of the gates.
 
     Args:
-        gates: `(sequences, 4 * cells)`, before activation.
-        cell: `(sequences, cells)`
+        gates: `(directions, sequences, 4 * cells)`, before activation.
+        cell: `(directions, sequences, cells)`
 
     Returns:
-        What the cells give out, and the new cell, `(sequences, cells)` each.
+        What the cells give out, and the new cell, `(directions, sequences, cells)` each.
     """
     input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
     cell = forget_gate.sigmoid_().mul_(cell).addcmul_(input_gate.sigmoid_(), candidate.tanh_())
@@ -103,7 +96,7 @@ def _cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> t
 def _project(
     unprojected: torch.Tensor, projection: Matrix | None, clip: float | None, place: torch.Tensor
 ) -> torch.Tensor:
-    """Writes the layer's output into `place`, `(sequences, size)`."""
+    """Writes the layer's output into `place`, `(directions, sequences, size)`."""
     if projection is None:
         return place.copy_(unprojected)
     projected = projection(unprojected)
@@ -112,4 +105,4 @@ def _project(
     return place.copy_(projected.clamp_(-clip, clip))
 
 
-__all__ = ["LSTMMatrices", "Matrix", "dense_matrices", "run_lstm"]
+__all__ = ["LSTMMatrices", "Matrix", "run_lstm"]

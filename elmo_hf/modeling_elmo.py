@@ -182,6 +182,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """
         Whether inference on a CPU runs on packed copies of the weights, as it does by default: see
         [`PackedWeight`]. Without them it is slower, and takes less memory where the weights are not mapped from a file.
+        Changed weights are noticed, but for single values of large ones written through `weight.data`: call this again
+        after such a change.
         """
         for module in self.modules():
             packed = getattr(module, "packed", None)

@@ -52,7 +52,7 @@ def amx_works(trial: str = AMX_TRIAL) -> bool:
         )
         return False
     try:
-        ended = subprocess.run([sys.executable, "-c", trial], capture_output=True, timeout=120).returncode
+        ended = subprocess.run([sys.executable, "-P", "-c", trial], capture_output=True, timeout=120).returncode
     except (OSError, subprocess.TimeoutExpired) as error:
         ended = error
     if ended == 0:
@@ -103,6 +103,14 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None =
         return nn.functional.linear(rows.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
 
 
+def matmul(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """`left @ right`, in autocast's precision where that is on and ends no process."""
+    if autocast_dtype(left.device) is not None:
+        return left @ right
+    with torch.autocast(left.device.type, enabled=False):
+        return left @ right
+
+
 def apply_module(module: nn.Module, inputs: torch.Tensor) -> Any:
     """`module(inputs)`, its products in the precision of [`product_dtype`]."""
     weight = next(module.parameters())
@@ -131,6 +139,7 @@ __all__ = [
     "bf16_is_fatal",
     "bf16_products",
     "linear",
+    "matmul",
     "packed_dtype",
     "product_dtype",
     "round_up",

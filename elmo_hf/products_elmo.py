@@ -7,57 +7,30 @@ PyTorch carries, keeps weights in the layout of its kernels: at 4 to 64 rows tha
 """
 
 import contextlib
+import copy
 import ctypes
 import mmap
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-
-from .precision_elmo import packed_dtype
 
 # A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
 # size, the rest is filled up to a multiple of 4, or of 16 above 64.
 ROWS_PER_BLOCK = 256
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
+PLACES = 32  # of a large weight that are compared
+ALIGNMENT = 64  # bytes of a cache line
 
-
-class PackedMatrix:
-    """
-    A weight in oneDNN's layout, for products on its left.
-
-    Args:
-        weight (`torch.Tensor` of shape `(outputs, inputs)`): In fp32 or bf16, the precision of the products.
-    """
-
-    def __init__(self, weight: torch.Tensor):
-        self.dtype = weight.dtype
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-
-    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """
-        Args:
-            rows: `(rows, inputs)`
-            bias: `(outputs,)`
-
-        Returns:
-            `rows @ weight.T + bias`, `(rows, outputs)`, in fp32.
-        """
-        bias = None if bias is None else bias.to(self.dtype)
-        return in_blocks(
-            lambda block: torch.ops.mkldnn._linear_pointwise(block, self.packed, bias, "none", [], ""),
-            rows.to(self.dtype),
-        ).float()
-
-    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight.T`, `(rows, outputs)`."""
-        return self(rows).add_(total)
+Packed = TypeVar("Packed")
 
 
 class DenseMatrix:
     """
-    The same for weights as they are, one for each direction, on any device.
+    A weight as it is, one for each direction, on any device.
 
     Args:
         weight (`torch.Tensor` of shape `(directions, inputs, outputs)`): In the precision of the products.
@@ -66,16 +39,68 @@ class DenseMatrix:
     def __init__(self, weight: torch.Tensor):
         self.weight = weight
 
+    def __getitem__(self, directions: slice) -> "DenseMatrix":
+        """That of some directions."""
+        return DenseMatrix(self.weight[directions])
+
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """`(directions, rows, inputs)`, `(directions, 1, outputs)` → `(directions, rows, outputs)`"""
+        """
+        `rows @ weight + bias`
+
+        Args:
+            rows: `(directions, rows, inputs)`
+            bias: `(directions, 1, outputs)`
+
+        Returns:
+            `(directions, rows, outputs)`
+        """
         rows = rows.to(self.weight.dtype)
         if bias is None:
             return torch.bmm(rows, self.weight)
         return torch.baddbmm(bias.to(self.weight.dtype), rows, self.weight)
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """As [`PackedMatrix.add`]; in the memory of `total`."""
+        """`total + rows @ weight`, in the memory of `total`."""
         return total.baddbmm_(rows.to(self.weight.dtype), self.weight)
+
+
+class PackedMatrix:
+    """
+    The same in oneDNN's layout, for products in fp32 or bf16 whose results are fp32.
+
+    Args:
+        weight (`torch.Tensor` of shape `(directions, inputs, outputs)`): In the precision of the products.
+    """
+
+    def __init__(self, weight: torch.Tensor):
+        self.dtype = weight.dtype
+        self.packed = [torch.ops.mkldnn._reorder_linear_weight(matrix.T.contiguous()) for matrix in weight]
+
+    def __getitem__(self, directions: slice) -> "PackedMatrix":
+        """That of some directions."""
+        chosen = copy.copy(self)
+        chosen.packed = self.packed[directions]
+        return chosen
+
+    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """As [`DenseMatrix.__call__`]."""
+        biases = [None] * len(self.packed) if bias is None else bias.to(self.dtype).squeeze(1).unbind()
+        products = [self._product(rows, direction, bias) for direction, bias in enumerate(biases)]
+        return products[0].unsqueeze(0) if len(products) == 1 else torch.stack(products)
+
+    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """As [`DenseMatrix.add`]."""
+        for direction in range(len(self.packed)):
+            total[direction].add_(self._product(rows, direction))
+        return total
+
+    def _product(self, rows: torch.Tensor, direction: int, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """One direction's, `(rows, outputs)`."""
+        packed = self.packed[direction]
+        return in_blocks(
+            lambda block: torch.ops.mkldnn._linear_pointwise(block, packed, bias, "none", [], ""),
+            rows[direction].to(self.dtype),
+        ).float()
 
 
 def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
@@ -96,19 +121,19 @@ def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tenso
 
 class PackedWeight:
     """
-    A parameter's packed matrix, made when it is first asked for, and again when the parameter has changed. It belongs
-    to the module that has the parameter; a copy of the module makes its own.
+    What a parameter's products run on, made when it is first asked for, and again when the parameter has changed. It
+    belongs to the module that has the parameter; a copy of the module makes its own.
 
     Attributes:
-        enabled (`bool`): Whether to pack at all. Packed matrices are a second copy of the weights, and what they are
-            made from is given back to the system where it can be read from its file again.
+        enabled (`bool`): Whether to pack at all. What is packed is a second copy of the weight, and the first one is
+            given back to the system where it can be read from its file again.
     """
 
     def __init__(self, enabled: bool = True):
         self.enabled = enabled
         self._lock = threading.Lock()
-        self._state: tuple | None = None
-        self._matrices: list[PackedMatrix] = []
+        self._state: WeightState | None = None
+        self._packed: Any = None
         self._moves = 0  # how often the same values came at another address
 
     def __deepcopy__(self, memo) -> "PackedWeight":
@@ -117,37 +142,44 @@ class PackedWeight:
     def __reduce__(self):
         return PackedWeight, (self.enabled,)
 
-    def matrices(
-        self, weight: torch.Tensor, rows: torch.Tensor, split: Callable[[torch.Tensor], Sequence[torch.Tensor]]
-    ) -> list[PackedMatrix] | None:
+    def get(
+        self, weight: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype, pack: Callable[[torch.Tensor], Packed]
+    ) -> Packed | None:
         """
         Args:
             weight: The parameter.
             rows: What it is to be multiplied with.
-            split: The parameter → matrices `(outputs, inputs)`.
+            dtype: Precision of the product.
+            pack: Makes what is kept from the weight in that precision.
 
         Returns:
-            The packed matrices; `None` where there is nothing to gain, or no way to do so.
+            What `pack` has made; `None` where nothing may be kept.
         """
         if not self.enabled or not can_pack(weight, rows):
+            self.clear()  # where a weight learns it will be another soon, and elsewhere the copy is of no use
             return None
-        dtype = packed_dtype(weight)
         state = weight_state(weight, dtype)
         with self._lock:
-            if not same_weight(state, self._state):
-                self._moves += self._state is not None and torch.equal(state[-1], self._state[-1])
+            if state != self._state:
+                self._moves = self._moves + 1 if state.is_moved(self._state) else 0
                 if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
-                    self._matrices, self._state = [], None
+                    self._packed, self._state = None, state
                     return None
-                self._matrices = [PackedMatrix(matrix) for matrix in split(weight.detach().to(dtype))]
-                self._state = state
-                give_back(weight)
-            return self._matrices
+                self._packed, self._state = pack(weight.detach().to(dtype)), state
+                if is_mapped(weight):
+                    give_back(weight)
+            return self._packed
 
     def clear(self):
-        """Frees the packed matrices."""
+        """Forgets what was packed."""
         with self._lock:
-            self._matrices, self._state = [], None
+            self._packed = self._state = None
+            self._moves = 0
+
+
+def aligned(weight: torch.Tensor) -> torch.Tensor:
+    """The weight in memory as PyTorch allocates it: mapped from a file it may begin anywhere, and be slower for it."""
+    return weight if weight.data_ptr() % ALIGNMENT == 0 and weight.is_contiguous() else weight.clone()
 
 
 def needs_gradient(*tensors: torch.Tensor | None) -> bool:
@@ -168,21 +200,52 @@ def can_pack(weight: torch.Tensor, rows: torch.Tensor) -> bool:
     )
 
 
-def weight_state(weight: torch.Tensor, dtype: torch.dtype) -> tuple:
+class WeightState(NamedTuple):
     """
-    What tells that a weight is still the same. Changes through `weight.data` leave its version as it is, so some of
-    its values are compared too: in few places, as every place brings back pages that were given to the system.
+    What tells that a weight is still the same. Some changes leave its version as it is, through `weight.data` or by
+    fused optimisers, so values are compared too: of a small weight all, by a hash, of a large one some, in few places,
+    as every place brings back pages that were given to the system.
+    """
+
+    address: int
+    dtypes: tuple[torch.dtype, ...]
+    shape: torch.Size
+    version: int | None
+    values: tuple[float, ...]
+
+    def is_moved(self, other: "WeightState | None") -> bool:
+        """Whether this is another weight with its values at another place."""
+        return other is not None and self[1:] == other[1:]
+
+
+def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
+    """
+    Args:
+        weight: Any tensor with memory.
+        dtypes: What else must be the same: the precisions of its products.
     """
     flat = weight.detach().reshape(-1)
-    places = 16 if len(flat) > 2**16 else 1
-    sample = flat[: len(flat) // places * places].view(places, -1)[:, :16].clone()
+    if len(flat) <= 2**16:
+        values = [torch.hash_tensor(flat).item(), *flat[:16].tolist()]
+    else:  # from place to place at other rows and columns
+        starts = torch.arange(PLACES).mul_(len(flat) // PLACES).add_(torch.arange(PLACES) * 37 % 1024)
+        values = flat[starts.unsqueeze(1) + torch.arange(16)].flatten().tolist()
     version = None if weight.is_inference() else weight._version
-    return dtype, weight.data_ptr(), weight.shape, version, sample
+    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, tuple(values))
 
 
-def same_weight(state: tuple, other: tuple | None) -> bool:
-    """Whether two states of [`weight_state`] are of the same weight with the same values."""
-    return other is not None and state[:-1] == other[:-1] and torch.equal(state[-1], other[-1])
+def is_mapped(weight: torch.Tensor) -> bool:
+    """Whether a weight's memory is that of a file, where the system tells (Linux)."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return False
+    for line in lines:
+        bounds, *_, name = line.split(maxsplit=5)
+        first, last = (int(bound, 16) for bound in bounds.split("-"))
+        if first <= weight.data_ptr() < last:
+            return name.startswith("/")
+    return False
 
 
 def give_back(weight: torch.Tensor):
@@ -202,10 +265,12 @@ __all__ = [
     "DenseMatrix",
     "PackedMatrix",
     "PackedWeight",
+    "WeightState",
+    "aligned",
     "can_pack",
     "give_back",
     "in_blocks",
+    "is_mapped",
     "needs_gradient",
-    "same_weight",
     "weight_state",
 ]

@@ -214,6 +214,8 @@ class ElmoInt8Weight(nn.Module):
             return DenseMatrix((weight if self.columns is None else weight * self.columns[directions].unsqueeze(1)).mT)
         with _packing:
             if self._matrix is None:
+                if self.values.is_meta:
+                    raise ValueError("int8 weights cannot be offloaded: load the model without `device_map`.")
                 self._matrix = Int8Matrix(self.values, self.scales, self.columns)
                 self.values = torch.empty_like(self.values, device="meta")
             return self._matrix[directions]
@@ -236,7 +238,8 @@ class ElmoInt8Weight(nn.Module):
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[f"{prefix}values"] = self._unpacked()
+        with _packing:
+            destination[f"{prefix}values"] = self._unpacked()
 
     def _load_from_state_dict(self, *args):
         self._unpack()

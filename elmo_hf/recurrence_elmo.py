@@ -10,14 +10,15 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
-from .lstm_inference_elmo import LSTMMatrices, dense_matrices, run_lstm
-from .precision_elmo import product_dtype
-from .products_elmo import PackedWeight, needs_gradient
+from .lstm_inference_elmo import LSTMMatrices, Matrix, run_lstm
+from .precision_elmo import packed_dtype, product_dtype
+from .products_elmo import DenseMatrix, PackedMatrix, PackedWeight, aligned, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
-# Elements of a direction's recurrent matrix from which on packed products are faster, direction by direction, than
+# Elements of a direction's recurrent matrix from which on packed products, direction by direction, are faster than
 # those of both directions together.
 MIN_PACKED_SIZE = 2**20
+WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
 
 @dataclass
@@ -86,6 +87,10 @@ class ElmoPacking:
         return torch.cat([layer[place] for layer, place in zip(packed, places, strict=True)], dim=-1)
 
 
+def _aligned(weight: torch.Tensor) -> DenseMatrix:
+    return DenseMatrix(aligned(weight))
+
+
 class ElmoRecurrentLayer(GradientCheckpointingLayer):
     """
     One LSTM layer in one or both directions, as in the original (Sak et al. 2014, https://arxiv.org/abs/1402.1128):
@@ -104,7 +109,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         self.forget_bias = config.forget_bias
         self.residual = config.skip_connections and layer_index > 0
         self.dropout = nn.Dropout(config.dropout)
-        self.packed = [PackedWeight() for _ in range(3)]
+        self.packed = [PackedWeight() for _ in WEIGHTS]
         self.input_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.recurrent_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.bias = nn.Parameter(torch.empty(directions, 4 * cells))
@@ -133,68 +138,55 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         Returns:
             The outputs, `(directions, words, size)`, and both states after each sequence's last word.
         """
-        if self.is_quantized:
-            return self._forward_quantized(inputs, hidden, cell, step_sizes, directions, resets)
-        dtype = product_dtype(self.input_weight)
+        dtype = torch.float32 if self.is_quantized else product_dtype(self.input_weight)
         state_dtype = torch.promote_types(dtype, torch.float32)
         inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
-        packed = self._packed_matrices(inputs, directions)
-        weights, clips = self._weights(directions), LSTMClips(self.cell_clip, self.projection_clip)
+        chosen, clips = slice(directions[0], directions[-1] + 1), LSTMClips(self.cell_clip, self.projection_clip)
+        if self.is_quantized:
+            if self.training or needs_gradient(inputs, hidden, cell):
+                raise ValueError(NO_TRAINING)
+            learns = False
+        else:
+            learns = needs_gradient(inputs, hidden, cell, self.bias, *(getattr(self, name) for name in WEIGHTS))
+        if learns:
+            matrices = None
+            for packed in self.packed:
+                packed.clear()  # the weights will be others soon
+        else:
+            matrices = self._matrices(inputs, dtype, chosen)
         with torch.autocast(inputs.device.type, enabled=False):
-            if needs_gradient(inputs, hidden, cell, *weights):
-                output, hidden, cell = lstm(inputs, hidden, cell, weights, clips, step_sizes, dtype, resets)
+            if matrices is None:
+                output, hidden, cell = lstm(
+                    inputs, hidden, cell, self._weights(chosen), clips, step_sizes, dtype, resets
+                )
             else:
-                steps = clips, step_sizes, state_keeps(resets, step_sizes, state_dtype)
-                if packed is None:  # both directions in one product
+                keeps = state_keeps(resets, step_sizes, state_dtype)
+                with torch.no_grad():
                     output, hidden, cell = run_lstm(
-                        inputs, hidden, cell, dense_matrices(weights.to(dtype)), weights.bias, *steps
+                        inputs, hidden, cell, matrices, self._bias(chosen), clips, step_sizes, keeps
                     )
-                else:
-                    each = zip(inputs, hidden, cell, packed, weights.bias.squeeze(1), strict=True)
-                    parts = zip(*(run_lstm(*direction, *steps) for direction in each), strict=True)
-                    output, hidden, cell = map(torch.stack, parts)
         return output + inputs if self.residual else output, hidden, cell
 
-    def _forward_quantized(self, inputs, hidden, cell, step_sizes, directions, resets):
-        """As `forward`, with int8 weights: all else is in fp32."""
-        if self.training or (torch.is_grad_enabled() and inputs.requires_grad):
-            raise ValueError(NO_TRAINING)
-        chosen = slice(directions[0], directions[-1] + 1)
-        weights = [getattr(self, name) for name in ("input_weight", "recurrent_weight", "projection_weight")]
-        inputs = inputs.float()
-        with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
-            output, hidden, cell = run_lstm(
-                inputs,
-                hidden.float(),
-                cell.float(),
-                LSTMMatrices(*(None if weight is None else weight.matrix(chosen) for weight in weights)),  # ty: ignore[invalid-argument-type]
-                self._bias(chosen).float(),
-                LSTMClips(self.cell_clip, self.projection_clip),
-                step_sizes,
-                state_keeps(resets, step_sizes, torch.float32),
-            )
-        return output + inputs if self.residual else output, hidden, cell
-
-    def _packed_matrices(self, inputs: torch.Tensor, directions: list[int]) -> list[LSTMMatrices] | None:
-        """The weights of each of the directions, packed; `None` where that is not possible, or does not pay."""
-        if self.recurrent_weight[0].numel() < MIN_PACKED_SIZE:
-            return None
-        named = [self.input_weight, self.recurrent_weight, self.projection_weight]
-        matrices = []
-        for weight, packed in zip(named, self.packed, strict=True):
+    def _matrices(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> LSTMMatrices:
+        """For products without a gradient, with the weights of the chosen directions."""
+        found: list[Matrix | None] = []
+        for name, packed in zip(WEIGHTS, self.packed, strict=True):
+            weight = getattr(self, name)
             if weight is None:
-                matrices.append([None] * self.bias.shape[0])
-            elif (found := packed.matrices(weight, inputs, lambda weight: list(weight.mT))) is not None:
-                matrices.append(found)
+                found.append(None)
+            elif isinstance(weight, ElmoInt8Weight):
+                found.append(weight.matrix(chosen))
             else:
-                return None
-        each = list(zip(*matrices, strict=True))
-        return [LSTMMatrices(*each[direction]) for direction in directions]
+                large = self.recurrent_weight[0].numel() >= MIN_PACKED_SIZE
+                precision, pack = (packed_dtype(weight), PackedMatrix) if large else (dtype, _aligned)
+                passing = self.training and weight.requires_grad  # a step of training, which gradient checkpointing has
+                kept = None if passing else packed.get(weight, inputs, precision, pack)
+                found.append(DenseMatrix(weight[chosen].to(dtype)) if kept is None else kept[chosen])
+        return LSTMMatrices(*found)  # ty: ignore[invalid-argument-type]
 
-    def _weights(self, directions: list[int]) -> LSTMWeights:
+    def _weights(self, chosen: slice) -> LSTMWeights:
         """The weights of the given directions, the forget bias added."""
-        chosen = slice(directions[0], directions[-1] + 1)
         projection = self.projection_weight
         return LSTMWeights(
             self.input_weight[chosen],
@@ -217,7 +209,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
     def quantize(self):
         """Turns the weights of the products into int8, in place."""
         # What the cells give out has a few large numbers among many small ones.
-        for name in ("input_weight", "recurrent_weight", "projection_weight"):
+        for name in WEIGHTS:
             if isinstance(weight := getattr(self, name), nn.Parameter):
                 quantize_weight(self, name, weight.mT, fine=name == "projection_weight")
         for packed in self.packed:

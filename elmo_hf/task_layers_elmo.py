@@ -4,7 +4,7 @@
 import torch
 from torch import nn
 
-from .precision_elmo import apply_module
+from .precision_elmo import apply_module, matmul
 
 
 class ElmoTaskLSTM(nn.Module):
@@ -68,7 +68,7 @@ def attend(words: torch.Tensor, others: torch.Tensor, mask: torch.Tensor) -> tor
     Returns:
         `(sentences, words, size)`
     """
-    return masked_softmax(words @ others.mT, mask.unsqueeze(1)) @ others
+    return matmul(masked_softmax(matmul(words, others.mT), mask.unsqueeze(1)), others)
 
 
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -147,7 +147,7 @@ class ElmoPooling(nn.Module):
         if pool == "attention":
             assert self.score is not None
             shares = masked_softmax(apply_module(self.score, words).squeeze(-1), mask)  # (sentences, words)
-            return (shares.unsqueeze(1) @ words).squeeze(1)
+            return matmul(shares.unsqueeze(1), words).squeeze(1)
         most = torch.finfo(words.dtype).max
         found = (
             words.masked_fill(~is_word, -most).amax(dim=1)

@@ -3,6 +3,7 @@
 
 import os
 import threading
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -11,9 +12,10 @@ import torch
 
 class Cores:
     """
-    Hands the machine's cores out to calls. A call uses `torch.get_num_threads()` of them, by default all, and then
-    calls run one after the other: side by side their threads would wait for each other at every time step. A server
-    that wants several calls at once says so with `torch.set_num_threads`, and has as many as fit.
+    Hands the machine's cores out to calls, to the first that comes first. A call uses `torch.get_num_threads()` of
+    them; where that is all of them, calls run one after the other, since side by side their threads would wait for each
+    other at every time step. A server that wants several calls at once says so with `torch.set_num_threads`, and has as
+    many as fit.
 
     Args:
         number (`int`, *optional*): How many there are. Default: those that this process may run on.
@@ -27,6 +29,7 @@ class Cores:
 
     def _start(self):
         self._changed = threading.Condition()
+        self._waiting: deque[object] = deque()
         self._taken = 0
         self._inside = threading.local()
 
@@ -37,9 +40,7 @@ class Cores:
             yield
             return
         wanted = torch.get_num_threads()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._taken or self._taken + wanted <= self._number)
-            self._taken += wanted
+        self._wait_for(wanted)
         self._inside.call = True
         try:
             yield
@@ -47,6 +48,19 @@ class Cores:
             self._inside.call = False
             with self._changed:
                 self._taken -= wanted
+                self._changed.notify_all()
+
+    def _wait_for(self, wanted: int):
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            try:
+                self._changed.wait_for(
+                    lambda: self._waiting[0] is ticket and (not self._taken or self._taken + wanted <= self._number)
+                )
+                self._taken += wanted
+            finally:
+                self._waiting.remove(ticket)
                 self._changed.notify_all()
 
 

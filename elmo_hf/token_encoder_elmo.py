@@ -9,8 +9,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .precision_elmo import linear, product_dtype, round_up
-from .products_elmo import PackedWeight, needs_gradient
+from .precision_elmo import linear, packed_dtype, product_dtype, round_up
+from .products_elmo import PackedMatrix, PackedWeight, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 from .word_cache_elmo import WordCache
 
@@ -44,6 +44,10 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return distinct, places
 
 
+def _packed(weight: torch.Tensor) -> PackedMatrix:
+    return PackedMatrix(weight.T.unsqueeze(0))
+
+
 class ElmoLinear(nn.Linear):
     """A linear layer in the precision that [`product_dtype`] or [`packed_dtype`] chooses."""
 
@@ -55,16 +59,16 @@ class ElmoLinear(nn.Linear):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """`(rows, inputs)` → `(rows, outputs)`"""
         if isinstance(self.weight, ElmoInt8Weight):
-            return self._forward_quantized(input, self.weight)
-        if (matrices := self.packed.matrices(self.weight, input, lambda weight: [weight])) is not None:
-            return matrices[0](input, self.bias)
-        return linear(input, self.weight, self.bias)
-
-    def _forward_quantized(self, input: torch.Tensor, weight: ElmoInt8Weight) -> torch.Tensor:
-        if self.training or (torch.is_grad_enabled() and input.requires_grad):
-            raise ValueError(NO_TRAINING)
-        with torch.no_grad(), torch.autocast(input.device.type, enabled=False):
-            return weight.matrix(slice(0, 1))(input.float().unsqueeze(0), self.bias.float().view(1, 1, -1)).squeeze(0)
+            if self.training or needs_gradient(input):
+                raise ValueError(NO_TRAINING)
+            matrix = self.weight.matrix(slice(1))
+        elif needs_gradient(self.bias) or (self.training and self.weight.requires_grad):
+            matrix = self.packed.clear()
+        else:
+            matrix = self.packed.get(self.weight, input, packed_dtype(self.weight), _packed)
+        if matrix is None:
+            return linear(input, self.weight, self.bias)
+        return matrix(input.float().unsqueeze(0), self.bias.float().view(1, 1, -1)).squeeze(0)
 
     def quantize(self):
         """Turns the weight into int8, in place."""
@@ -128,8 +132,8 @@ def _responses(windows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 class _LargestResponses(torch.autograd.Function):
     """
     The largest response of every filter, with its gradient. All that stays of the responses is where the largest were:
-    by far the most memory of a training step would be theirs otherwise. Where several are the largest (of equal
-    windows, that is) one of them gets the gradient: they pass it on to the same characters.
+    by far the most memory of a training step would be theirs otherwise. Where several are the largest, mostly of equal
+    windows, one of them gets the gradient.
     """
 
     @staticmethod
@@ -147,7 +151,11 @@ class _LargestResponses(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, d_largest):
-        chars, weight, places = ctx.saved_tensors
+        with torch.autocast(d_largest.device.type, enabled=False):
+            return _LargestResponses._gradients(d_largest, *ctx.saved_tensors)
+
+    @staticmethod
+    def _gradients(d_largest, chars, weight, places):
         windows = _windows(chars, weight)
         d_responses = d_largest.new_zeros(*windows.shape[:2], len(weight))
         d_responses.scatter_(1, places.long().unsqueeze(1), d_largest.unsqueeze(1))
@@ -206,6 +214,11 @@ class ElmoCharacterEncoder(nn.Module):
         return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
 
 
+def can_be_cached(weight: torch.Tensor) -> bool:
+    """Whether vectors made with it may be kept: it is in this machine's memory, and they are fp32."""
+    return weight.device.type == "cpu" and weight.dtype != torch.float64
+
+
 class ElmoTokenEncoder(nn.Module):
     """The token vector: from characters, from a word table, or from both; each distinct word is computed once."""
 
@@ -234,7 +247,10 @@ class ElmoTokenEncoder(nn.Module):
         columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
         tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
         weights = list(self.parameters())
-        if self.word_cache is None or needs_gradient(*weights) or tokens.device.type != "cpu":
+        if self.word_cache is None:
+            return self.encode(tokens)[places]
+        if needs_gradient(*weights) or not all(can_be_cached(weight) for weight in weights):
+            self.word_cache.clear()  # where weights learn they will be others soon
             return self.encode(tokens)[places]
         return self.word_cache.vectors(tokens, self.encode, weights)[places]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from .products_elmo import same_weight, weight_state
+from .precision_elmo import packed_dtype, product_dtype
+from .products_elmo import WeightState, weight_state
 
 
 class WordCache:
@@ -24,12 +25,13 @@ class WordCache:
             raise ValueError(f"A cache holds 1 word or more, asked for {capacity}.")
         self.capacity, self.size = capacity, size
         self._lock = threading.Lock()
-        self._clear()
+        self.clear()
 
-    def _clear(self):
+    def clear(self):
+        """Forgets all words."""
         self._places: OrderedDict[bytes, int] = OrderedDict()  # the word used last comes last
         self._vectors = torch.empty(self.capacity, self.size)  # memory that is taken as it fills
-        self._states: list[tuple] = []
+        self._states: list[WeightState] = []
 
     def __len__(self) -> int:
         return len(self._places)
@@ -56,11 +58,11 @@ class WordCache:
             `(words, size)`
         """
         keys = [row.tobytes() for row in words.to(torch.int32).numpy()]
-        states = [weight_state(weight, torch.float32) for weight in weights]
+        states = [weight_state(weight, product_dtype(weight), packed_dtype(weight)) for weight in weights]
         vectors = torch.empty(len(keys), self.size)
         with self._lock:
-            if len(states) != len(self._states) or not all(map(same_weight, states, self._states)):
-                self._clear()
+            if states != self._states:
+                self.clear()
                 self._states = states
             known = [number for number, key in enumerate(keys) if key in self._places]
             vectors[known] = self._vectors[[self._places[keys[number]] for number in known]]
@@ -71,7 +73,7 @@ class WordCache:
         if new:
             vectors[new] = encode(words[new]).float()
             with self._lock:
-                if self._states is states or all(map(same_weight, states, self._states)):
+                if self._states == states:
                     self._keep([keys[number] for number in new[-self.capacity :]], vectors[new[-self.capacity :]])
         return vectors
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoModel
-from elmo_hf.products_elmo import DenseMatrix, PackedMatrix, PackedWeight, give_back, in_blocks
+from elmo_hf.products_elmo import DenseMatrix, PackedMatrix, PackedWeight, aligned, give_back, in_blocks, is_mapped
 from tests.models import random_words, tiny_model
 
 
@@ -23,16 +23,19 @@ def test_packed_products_equal_plain_ones(rows, inputs, outputs, seed, with_bias
     left, weight = torch.randn(rows, inputs, generator=generator), torch.randn(outputs, inputs, generator=generator)
     bias = torch.randn(outputs, generator=generator) if with_bias else None
     expected = torch.nn.functional.linear(left.double(), weight.double(), None if bias is None else bias.double())
-    matrix = PackedMatrix(weight)
-    torch.testing.assert_close(matrix(left, bias), expected.float(), rtol=1e-5, atol=1e-5)
-    total = torch.ones(rows, outputs)
-    torch.testing.assert_close(matrix.add(total, left), (left @ weight.T) + 1, rtol=1e-5, atol=1e-5)
+    matrix = PackedMatrix(weight.T.unsqueeze(0))
+    found = matrix(left.unsqueeze(0), None if bias is None else bias.view(1, 1, -1))
+    torch.testing.assert_close(found[0], expected.float(), rtol=1e-5, atol=1e-5)
+    total = torch.ones(1, rows, outputs)
+    torch.testing.assert_close(matrix.add(total, left.unsqueeze(0))[0], (left @ weight.T) + 1, rtol=1e-5, atol=1e-5)
 
 
-def test_dense_products_are_those_of_each_direction():
+@pytest.mark.parametrize("kind", [DenseMatrix, PackedMatrix])
+def test_products_are_those_of_each_direction(kind):
     rows, weight, bias = torch.randn(2, 5, 3), torch.randn(2, 3, 4), torch.randn(2, 1, 4)
-    matrix = DenseMatrix(weight)
+    matrix = kind(weight)
     expected = torch.stack([rows[direction] @ weight[direction] for direction in (0, 1)])
+    torch.testing.assert_close(matrix[1:](rows[1:]), expected[1:])
     torch.testing.assert_close(matrix(rows), expected)
     torch.testing.assert_close(matrix(rows, bias), expected + bias)
     torch.testing.assert_close(matrix.add(torch.ones(2, 5, 4), rows), expected + 1)
@@ -48,10 +51,13 @@ def test_rows_go_through_in_blocks_of_few_sizes_and_keep_their_places(number):
     assert 0 <= sum(sizes) - number < 16
 
 
+def pack(weight: torch.Tensor) -> PackedMatrix:
+    return PackedMatrix(weight.unsqueeze(0))
+
+
 def packed_once(packed: PackedWeight, weight: torch.Tensor) -> PackedMatrix | None:
     with torch.no_grad():
-        matrices = packed.matrices(weight, weight, lambda weight: [weight])
-    return None if matrices is None else matrices[0]
+        return packed.get(weight, weight, torch.float32, pack)
 
 
 def test_a_weight_is_packed_once():
@@ -65,9 +71,10 @@ def test_a_weight_is_packed_once():
         lambda weight: weight.add_(1),
         lambda weight: weight.data.mul_(1.001),  # leaves the version as it is
         lambda weight: setattr(weight, "data", weight.data + 1),
-        lambda weight: torch.optim.SGD([weight], lr=0.1).step(),
+        lambda weight: weight.data[5].zero_(),
+        lambda weight: torch.optim.Adagrad([weight], fused=True).step(),  # leaves it too
     ],
-    ids=["in place", "data in place", "other data", "optimiser"],
+    ids=["in place", "data in place", "other data", "a row", "optimiser"],
 )
 def test_a_changed_weight_is_packed_again(change):
     packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(8, 8))
@@ -75,26 +82,65 @@ def test_a_changed_weight_is_packed_again(change):
     packed_once(packed, weight)
     with torch.no_grad():
         change(weight)
-    torch.testing.assert_close(packed_once(packed, weight)(torch.eye(8)), weight.detach().T)
+    torch.testing.assert_close(packed_once(packed, weight)(torch.eye(8)[None])[0], weight.detach())
+
+
+def test_large_weights_are_compared_in_many_rows_and_columns():
+    packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(512, 2048))
+    packed_once(packed, weight)
+    first = packed._packed
+    weight.data[:, ::2] *= 1.5  # every second column
+    assert packed_once(packed, weight) is not first
+
+
+def test_what_was_packed_is_forgotten_when_the_weight_learns():
+    """A step of training may change it in ways that are not seen."""
+    packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(8, 8))
+    packed_once(packed, weight)
+    assert packed.get(weight, weight, torch.float32, pack) is None
+    assert packed._packed is None
+
+
+@pytest.mark.parametrize("smallest", [0, 2**20], ids=["packed", "dense"])
+def test_a_model_that_was_trained_gives_the_vectors_of_its_new_weights(monkeypatch, smallest):
+    monkeypatch.setattr("elmo_hf.recurrence_elmo.MIN_PACKED_SIZE", smallest)
+    model, char_ids = tiny_model(), random_words(np.random.default_rng(0), 2, 5)
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, fused=True)
+    for _ in range(3):
+        model.train()(char_ids=char_ids).last_hidden_state.square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            found = model.eval()(char_ids=char_ids).last_hidden_state
+        expected = model(char_ids=char_ids).last_hidden_state.detach()  # where gradients are wanted nothing is packed
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_bias_learns_where_nothing_else_does():
+    model, char_ids = tiny_model(), random_words(np.random.default_rng(0), 2, 3)
+    model.requires_grad_(False)
+    bias = model.token_encoder.projection.bias.requires_grad_()
+    model(char_ids=char_ids).last_hidden_state.sum().backward()
+    assert bias.grad.abs().sum() > 0
 
 
 def test_a_weight_that_is_brought_for_each_call_is_not_packed_for_good():
     """Offloaded weights are to take no memory between calls."""
     packed, weight = PackedWeight(), torch.randn(8, 8)
     kept = [weight.clone() for _ in range(6)]  # at once, so that they lie at different addresses
-    assert [packed_once(packed, copy) is not None for copy in kept] == [True] * 4 + [False] * 2
-    assert packed._matrices == []
+    assert [packed_once(packed, one) is not None for one in kept] == [True] * 4 + [False] * 2
+    assert packed._packed is None
 
 
 def test_nothing_is_packed_where_a_gradient_is_wanted_or_packing_is_off():
     weight = torch.nn.Parameter(torch.randn(8, 8))
-    assert PackedWeight().matrices(weight, weight.detach(), lambda weight: [weight]) is None
+    assert PackedWeight().get(weight, weight.detach(), torch.float32, pack) is None
     assert packed_once(PackedWeight(enabled=False), weight) is None
-    assert packed_once(PackedWeight(), weight.double()) is None
+    assert packed_once(PackedWeight(), weight.detach().double()) is None
     with torch.backends.mkldnn.flags(enabled=False):
         assert packed_once(PackedWeight(), weight) is None
     frozen = weight.detach()
-    assert PackedWeight().matrices(frozen, frozen, lambda weight: [weight]) is not None
+    assert PackedWeight().get(frozen, frozen, torch.float32, pack) is not None
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -108,6 +154,14 @@ def test_copies_of_a_model_pack_for_themselves(clone):
         torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, expected)
 
 
+def test_weights_that_begin_anywhere_are_copied_to_where_products_are_fast():
+    memory = torch.arange(100.0)
+    assert aligned(memory) is memory
+    shifted = memory[1:]
+    assert aligned(shifted).data_ptr() % 64 == 0
+    assert torch.equal(aligned(shifted), shifted)
+
+
 def resident_megabytes() -> int:
     return int(re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024
 
@@ -118,6 +172,8 @@ def test_mapped_weights_leave_memory_once_they_are_packed_and_can_be_read_again(
     torch.save({"weight": torch.randn(4096, 4096)}, tmp_path / "weight.pt")
     weight = torch.load(tmp_path / "weight.pt", mmap=True)["weight"]
     total = weight.sum()  # reads all of it
+    assert is_mapped(weight)
+    assert not is_mapped(weight.clone())
     before = resident_megabytes()
     give_back(weight)
     assert resident_megabytes() < before - 32
@@ -137,10 +193,10 @@ def test_packing_can_be_turned_off_and_on(monkeypatch):
     packs = [packed for layer in model.layers for packed in layer.packed] + [model.token_encoder.projection.packed]
     with torch.no_grad():
         expected = model(char_ids=char_ids).last_hidden_state
-        assert all(packed._matrices for packed in packs)
+        assert all(packed._packed for packed in packs)
         model.pack_weights(False)
-        assert not any(packed._matrices for packed in packs)
+        assert not any(packed._packed for packed in packs)
         torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, expected, rtol=1e-5, atol=1e-5)
-        assert not any(packed._matrices for packed in packs)
+        assert not any(packed._packed for packed in packs)
         model.pack_weights()
         assert torch.equal(model(char_ids=char_ids).last_hidden_state, expected)

@@ -51,6 +51,20 @@ def test_as_many_calls_run_as_have_cores_for_their_threads(monkeypatch, cores, a
     assert most == at_once
 
 
+def test_a_busy_thread_does_not_keep_the_others_waiting():
+    share, calls, end = Cores(1), [0] * 4, time.monotonic() + 0.5
+
+    def loop(number: int):
+        while time.monotonic() < end:
+            with share.taken():
+                time.sleep(0.005)
+            calls[number] += 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(loop, range(4)))
+    assert min(calls) > max(calls) / 2
+
+
 def test_a_call_within_a_call_does_not_wait_for_itself():
     share = Cores(1)
     with share.taken(), share.taken():

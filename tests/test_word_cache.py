@@ -53,6 +53,19 @@ def test_a_model_gives_the_same_vectors_with_a_warm_cache_and_after_its_weights_
         torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, changed, rtol=1e-5, atol=1e-5)
 
 
+def test_each_precision_has_its_own_words():
+    model, char_ids = tiny_model(cell_size=32, projection_size=16), random_words(np.random.default_rng(0), 2, 5)
+    with torch.no_grad():
+        expected = model(char_ids=char_ids).last_hidden_state
+        model.cache_words(50)
+        with torch.autocast("cpu", torch.float16):
+            model(char_ids=char_ids)
+        torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, expected, rtol=1e-5, atol=1e-5)
+        double = model.double()(char_ids=char_ids).last_hidden_state
+        model.cache_words(0)
+        assert torch.equal(model(char_ids=char_ids).last_hidden_state, double)
+
+
 def test_cached_words_go_through_the_characters_once_over_calls():
     model, seen = tiny_model(), []
     model.cache_words(100)

@@ -17,8 +17,7 @@ def keep_freed_memory():
     if sys.platform != "linux":
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, LARGEST)
+    if mallopt is not None and mallopt(M_MMAP_THRESHOLD, LARGEST):  # old versions take no such number
         mallopt(M_TRIM_THRESHOLD, LARGEST)
 
 

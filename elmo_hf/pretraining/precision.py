@@ -30,7 +30,7 @@ def choose_precision(wanted: str) -> str:
     so, on a CPU if a trial of a few seconds does. Whoever asks for bf16 gets it, and is told where it is slow.
     """
     if wanted == "bf16" and not torch.cuda.is_available() and not bf16_products():
-        logger.warning("This processor has no fast bf16 products: training in bf16 is slower here than in fp32.")
+        logger.warning("This processor has no fast bf16 products: training is not faster here in bf16 than in fp32.")
     if wanted != "auto":
         return wanted
     if torch.cuda.is_available():

@@ -8,8 +8,6 @@ import torch
 from huggingface_hub.dataclasses import strict
 from torch import nn
 
-from .sparse_gradients import sampled_tables
-
 
 @strict
 @dataclass
@@ -102,23 +100,14 @@ class PretrainingSettings:
 
     def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over the model's parameters."""
-        sparse = [softmax.weight for softmax in sampled_tables(model) if softmax.sparse_gradient]
         matrices, others = [], []
         for name, parameter in model.named_parameters():
-            if parameter.requires_grad and not any(
-                parameter is weight for weight in sparse
-            ):  # an LSTM's bias has a row for each direction
+            if parameter.requires_grad:  # an LSTM's bias has a row for each direction
                 (others if parameter.ndim < 2 or name.endswith("bias") else matrices).append(parameter)
-        groups: list[dict[str, Any]] = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
-        if sparse:
-            groups.append({"params": sparse, "fused": False})  # the fused kernel takes dense gradients alone
+        groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
         if self.optimizer == "adagrad":
             return torch.optim.Adagrad(
-                groups,
-                lr=self.learning_rate,
-                initial_accumulator_value=1.0,
-                weight_decay=self.weight_decay,
-                fused=not torch.accelerator.is_available(),  # there is a kernel for CPUs alone
+                groups, lr=self.learning_rate, initial_accumulator_value=1.0, weight_decay=self.weight_decay
             )
         return torch.optim.AdamW(
             groups, lr=self.learning_rate, betas=(0.9, 0.99), weight_decay=self.weight_decay, fused=True

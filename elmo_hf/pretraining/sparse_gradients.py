@@ -19,11 +19,12 @@ def sampled_tables(model: nn.Module) -> list[ElmoSoftmax]:
     return [softmax for softmax in found if softmax.num_samples is not None]
 
 
-def use_sparse_gradients(model: nn.Module):
-    """For training with Adagrad in one process, without weight decay."""
-    torch.sparse.check_sparse_tensor_invariants.disable()  # the default, but unsaid it makes the optimiser warn
+def use_sparse_gradients(model: nn.Module, enabled: bool = True):
+    """For training with Adagrad in one process, without weight decay; or not."""
+    if enabled:
+        torch.sparse.check_sparse_tensor_invariants.disable()  # the default, but unsaid it makes the optimiser warn
     for softmax in sampled_tables(model):
-        softmax.sparse_gradient = True
+        softmax.sparse_gradient = enabled
 
 
 def clip_sparse_grad_norm_(parameters: Iterable[nn.Parameter], bound: float) -> torch.Tensor:

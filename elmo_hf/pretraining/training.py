@@ -119,8 +119,7 @@ class Pretrainer:
         )
         alone = self.accelerator.num_processes == 1 and self.accelerator.device.type == "cpu"
         self.sparse = alone and settings.optimizer == "adagrad" and settings.weight_decay == 0
-        if self.sparse:
-            use_sparse_gradients(model)
+        use_sparse_gradients(model, self.sparse)
         self.model, self.optimizer = self.accelerator.prepare(model, settings.build_optimizer(model))
         self.state: ElmoStates | None = None
         self.progress = Progress()
