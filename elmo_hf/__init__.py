@@ -20,14 +20,8 @@ from .configuration_elmo import ElmoConfig
 from .default_model import default_model
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
-from .modeling_elmo import (
-    ElmoForPreTraining,
-    ElmoForPreTrainingOutput,
-    ElmoModel,
-    ElmoModelOutput,
-    ElmoPreTrainedModel,
-    ElmoStates,
-)
+from .modeling_elmo import ElmoModel, ElmoModelOutput, ElmoPreTrainedModel, ElmoStates
+from .modeling_pretraining_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
 from .quantization_elmo import ElmoInt8Config
 from .tokenization_elmo import ElmoTokenizer
 

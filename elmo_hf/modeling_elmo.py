@@ -33,7 +33,7 @@ from .mixer_elmo import ElmoMixer
 from .products_elmo import PackedWeight
 from .quantization_elmo import METHOD, NO_TRAINING, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
-from .softmax_elmo import ElmoSoftmax, build_softmax
+from .softmax_elmo import ElmoSoftmax
 from .threads_elmo import CORES
 from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
 from .word_cache_elmo import WordCache
@@ -73,32 +73,10 @@ class ElmoModelOutput(ModelOutput):
     states: ElmoStates | None = None
 
 
-@dataclass
-class ElmoForPreTrainingOutput(ModelOutput):
-    """
-    Args:
-        loss (`torch.Tensor`, with labels): Mean of the directions' losses.
-        forward_loss, backward_loss (`torch.Tensor`, with labels): Cross-entropy per predicted word. In training with a
-            sampled softmax it is over the drawn words, and its exponential is no perplexity.
-        last_hidden_state (`torch.Tensor` of shape `(batch, words, hidden_size)`): The top layer, from which the words
-            are predicted. With rows of its own the backward half is aligned with those.
-        hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): As in [`ElmoModelOutput`].
-        states (`ElmoStates`): The state after each row's last word, to be given as `initial_state` to the call on the
-            words that follow.
-    """
-
-    loss: torch.Tensor | None = None
-    forward_loss: torch.Tensor | None = None
-    backward_loss: torch.Tensor | None = None
-    last_hidden_state: torch.Tensor | None = None
-    hidden_states: tuple[torch.Tensor, ...] | None = None
-    states: ElmoStates | None = None
-
-
 # The classes by the Auto classes that load them where this package is not installed.
 AUTO_MAP = {
     "AutoModel": "modeling_elmo.ElmoModel",
-    "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+    "AutoModelForPreTraining": "modeling_pretraining_elmo.ElmoForPreTraining",
     "AutoModelForSequenceClassification": "classification_elmo.ElmoForSequenceClassification",
     "AutoModelForTokenClassification": "classification_elmo.ElmoForTokenClassification",
 }
@@ -432,14 +410,14 @@ class ElmoModel(ElmoPreTrainedModel):
         characters = char_ids[mask] if self.config.uses_characters else None
         words = input_ids[mask] if self.config.uses_words else None
         if characters is not None:
-            _check_range("char_ids", characters, self.config.char_vocab_size)
+            check_range("char_ids", characters, self.config.char_vocab_size)
             if not characters.any(dim=-1).all():
                 raise ValueError(
                     "`attention_mask` is 1 where `char_ids` is an empty row (all zeros): a word has at least its begin "
                     "and end mark. Mask the position, or tokenise the word (an empty string is fine)."
                 )
         if words is not None:
-            _check_range("input_ids", words, self.token_encoder.word_embeddings.num_embeddings)
+            check_range("input_ids", words, self.token_encoder.word_embeddings.num_embeddings)
             if (words == self.config.pad_token_id).any():
                 raise ValueError(f"`attention_mask` is 1 where `input_ids` is padding ({self.config.pad_token_id}).")
         if not mask.any():
@@ -468,13 +446,13 @@ class ElmoModel(ElmoPreTrainedModel):
         if inputs_embeds is not None:
             if char_ids is not None or (config.uses_words and input_ids is not None):
                 raise ValueError("Give either `inputs_embeds` or ids, not both.")
-            _check_shape("inputs_embeds", inputs_embeds, ("batch", "words", config.output_size))
+            check_shape("inputs_embeds", inputs_embeds, ("batch", "words", config.output_size))
             mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
         else:
             mask = self._ids_mask(input_ids, char_ids)
         if attention_mask is None:
             return mask
-        _check_shape("attention_mask", attention_mask, tuple(mask.shape))
+        check_shape("attention_mask", attention_mask, tuple(mask.shape))
         return attention_mask != 0
 
     def _ids_mask(self, input_ids, char_ids) -> torch.Tensor:
@@ -489,18 +467,18 @@ class ElmoModel(ElmoPreTrainedModel):
             raise ValueError("This model has a word table: give `input_ids`.")
         expected: tuple[int | str, ...] = ("batch", "words")
         if config.uses_words:
-            _check_shape("input_ids", input_ids, expected)
+            check_shape("input_ids", input_ids, expected)
             mask = input_ids != config.pad_token_id
             expected = tuple(mask.shape)
         if config.uses_characters:
-            _check_shape("char_ids", char_ids, (*expected, config.max_characters_per_token))
+            check_shape("char_ids", char_ids, (*expected, config.max_characters_per_token))
             mask = (char_ids > 0).any(dim=-1)
         return mask
 
     @staticmethod
     def _segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor | None:
         if token_type_ids is not None:
-            _check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
+            check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
         return token_type_ids
 
     def _states(self, initial_state: ElmoStates | None, mask: torch.Tensor, num_directions: int) -> ElmoStates:
@@ -511,8 +489,8 @@ class ElmoModel(ElmoPreTrainedModel):
             zeros = (torch.zeros(shape, dtype=self._weight_dtype, device=mask.device) for shape in shapes)
             return ElmoStates(*zeros)
         hidden, cell = initial_state
-        _check_shape("initial_state.hidden", hidden, shapes[0])
-        _check_shape("initial_state.cell", cell, shapes[1])
+        check_shape("initial_state.hidden", hidden, shapes[0])
+        check_shape("initial_state.cell", cell, shapes[1])
         return ElmoStates(hidden, cell)
 
     @property
@@ -527,145 +505,7 @@ class ElmoModel(ElmoPreTrainedModel):
         return spread.masked_scatter(mask.unsqueeze(-1), vectors.to(spread.dtype))
 
 
-class ElmoForPreTraining(ElmoPreTrainedModel):
-    """
-    The two language models that ELMo is made of: forward predicts the word after, backward the word before, through one
-    softmax layer.
-
-    Args:
-        config ([`ElmoConfig`]): The model's sizes, `softmax_type` and what belongs to it included.
-
-    Example:
-
-    ```python
-    >>> batch = tokenizer("He sat on the bank of the river.", return_tensors="pt")
-    >>> words = batch["input_ids"]  # <S> ... </S>
-    >>> nothing = torch.full((1, 1), -100)
-    >>> output = model(
-    ...     char_ids=batch["char_ids"],
-    ...     labels=torch.cat([words[:, 1:], nothing], dim=1),
-    ...     backward_labels=torch.cat([nothing, words[:, :-1]], dim=1),
-    ... )
-    >>> output.forward_loss, output.backward_loss
-    ```"""
-
-    def __init__(self, config: ElmoConfig):
-        super().__init__(config)
-        self.elmo = ElmoModel(config, add_mixer=False)
-        self.dropout = nn.Dropout(config.dropout)
-        self.softmax = build_softmax(config)
-        self.post_init()
-
-    @can_return_tuple
-    def forward(
-        self,
-        char_ids: torch.LongTensor | None = None,
-        labels: torch.LongTensor | None = None,
-        backward_char_ids: torch.LongTensor | None = None,
-        backward_labels: torch.LongTensor | None = None,
-        input_ids: torch.LongTensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        initial_state: ElmoStates | None = None,
-        backward_input_ids: torch.LongTensor | None = None,
-        state_resets: torch.Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        num_items_in_batch: int | torch.Tensor | None = None,
-    ) -> ElmoForPreTrainingOutput:
-        r"""
-        Args:
-            char_ids (`(batch, words, max_characters_per_token)`, *optional*): What the forward direction reads; without
-                backward tensors also what the backward direction reads, from right to left.
-            labels (`(batch, words)`, *optional*): The word that the forward direction predicts at each position, or
-                -100. Never shifted. Labels of a direction that the model does not have are not read.
-            backward_char_ids (`(batch, words, max_characters_per_token)`, *optional*): Rows of its own for the backward
-                direction, in the order in which it reads them: the words of a sentence reversed.
-            backward_labels (`(batch, words)`, *optional*): The word that the backward direction predicts at each
-                position of what it reads, or -100.
-            input_ids (`(batch, words)`, *optional*): Word ids. Read by models with a word table only.
-            attention_mask (`(batch, words)`, *optional*): 1 for words, in both directions' rows. Default: every word
-                that has characters.
-            initial_state ([`ElmoStates`], *optional*): The state before each row's first word. Default: zeros.
-            backward_input_ids (`(batch, words)`, *optional*): As `backward_char_ids`, for models with a word table.
-            state_resets (`(batch, words)`, *optional*): 1 where both directions' states are set back to zeros before
-                the word. For rows of the backward direction's own.
-            output_hidden_states (`bool`, *optional*): Whether to return every layer.
-            num_items_in_batch (`int`, *optional*): Divides each direction's summed loss, instead of the number of its
-                labels here: for batches that are parts of a larger one.
-        """
-        elmo = self.elmo
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
-        directions, weights_of = elmo._directions(None)
-
-        if backward_char_ids is None and backward_input_ids is None:
-            mask = elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-            tokens, reading = elmo._encode_tokens(input_ids, char_ids, mask), directions
-        else:
-            both = (input_ids, char_ids), (backward_input_ids, backward_char_ids)
-            rows = [both[direction] for direction in directions]
-            mask, *others = (elmo._mask(*ids, attention_mask, None) for ids in rows)
-            if not all(torch.equal(mask, other) for other in others):
-                raise ValueError("The backward rows must have words in the same places as the forward rows.")
-            tokens = self._encode_rows(rows, mask)
-            reading = [0] * len(directions)  # each direction has its own rows, in the order in which it reads them
-        # tokens: (words in all rows, output_size), or that for each direction
-        packing = ElmoPacking.of(mask, None, reading)
-        states = elmo._states(initial_state, mask, len(directions))
-        resets = None if state_resets is None else self._resets(state_resets, mask, reading)
-        layers, states = elmo._run_layers(tokens, packing, states, weights_of, resets)  # (words in all rows, size) each
-
-        tops = self.dropout(layers[-1]).chunk(len(directions), dim=-1)
-        targets = (labels, backward_labels)
-        losses: list[torch.Tensor | None] = [None, None]
-        for direction, top in zip(directions, tops, strict=True):
-            if (wanted := targets[direction]) is not None:
-                name = "backward_labels" if direction else "labels"
-                losses[direction] = self._loss(top, wanted, mask, name, num_items_in_batch)
-        found = [loss for loss in losses if loss is not None]
-        return ElmoForPreTrainingOutput(
-            loss=torch.stack(found).mean() if found else None,
-            forward_loss=losses[0],
-            backward_loss=losses[1],
-            last_hidden_state=elmo._unmask(layers[-1], mask),
-            hidden_states=tuple(elmo._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
-            states=states,
-        )
-
-    def _encode_rows(self, rows: list[tuple], mask: torch.Tensor) -> torch.Tensor:
-        """Each direction's own rows → token vectors, `(directions, words in all rows, output_size)`."""
-        ids = [None if any(part is None for part in kind) else torch.stack(kind) for kind in zip(*rows, strict=True)]
-        return self.elmo._encode_tokens(*ids, mask.expand(len(rows), *mask.shape)).unflatten(0, (len(rows), -1))
-
-    @staticmethod
-    def _resets(state_resets: torch.Tensor, mask: torch.Tensor, reading: list[int]) -> torch.Tensor:
-        """The words before which the state is set back, `(words in all rows,)`."""
-        _check_shape("state_resets", state_resets, tuple(mask.shape))
-        if 1 in reading:
-            raise ValueError(
-                "`state_resets` needs rows of its own for the backward direction: give `backward_char_ids`."
-            )
-        return state_resets[mask] != 0
-
-    def _loss(
-        self,
-        top: torch.Tensor,
-        labels: torch.Tensor,
-        mask: torch.Tensor,
-        name: str,
-        num_items: int | torch.Tensor | None,
-    ) -> torch.Tensor:
-        """One direction's loss per predicted word; `top` is `(words in all rows, output_size)`."""
-        _check_shape(name, labels, tuple(mask.shape))
-        if bool(((labels != -100) & ~mask).any()):
-            raise ValueError(f"`{name}` has a word where there is none to read: it should be -100 at masked positions.")
-        labels = labels[mask]
-        chosen = (labels != -100).nonzero().squeeze(1)
-        labels = labels[chosen]
-        _check_range(name, labels, self.config.vocab_size)
-        return self.softmax(top[chosen], labels.long()) / (max(len(labels), 1) if num_items is None else num_items)
-
-
-def _check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]):
+def check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]):
     """Refuses a tensor whose shape differs; names in `expected` stand for any size."""
     fits = tensor.ndim == len(expected) and all(
         isinstance(want, str) or want == size for want, size in zip(expected, tensor.shape, strict=True)
@@ -675,7 +515,8 @@ def _check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...
         raise ValueError(f"`{name}` must have shape ({wanted}), found {tuple(tensor.shape)}.")
 
 
-def _check_range(name: str, ids: torch.Tensor, size: int):
+def check_range(name: str, ids: torch.Tensor, size: int):
+    """Refuses ids that are no integers, or that a table of this size does not have."""
     if ids.is_floating_point():
         raise ValueError(f"`{name}` must be integers, found {ids.dtype}.")
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
@@ -685,10 +526,10 @@ def _check_range(name: str, ids: torch.Tensor, size: int):
 
 
 __all__ = [
-    "ElmoForPreTraining",
-    "ElmoForPreTrainingOutput",
     "ElmoModel",
     "ElmoModelOutput",
     "ElmoPreTrainedModel",
     "ElmoStates",
+    "check_range",
+    "check_shape",
 ]

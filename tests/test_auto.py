@@ -68,7 +68,7 @@ def test_the_saved_config_names_all_classes_for_remote_code_whatever_was_saved(f
     assert json.loads((pretraining_folder / "config.json").read_text())["auto_map"] == {
         "AutoConfig": "configuration_elmo.ElmoConfig",
         "AutoModel": "modeling_elmo.ElmoModel",
-        "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
+        "AutoModelForPreTraining": "modeling_pretraining_elmo.ElmoForPreTraining",
         "AutoModelForSequenceClassification": "classification_elmo.ElmoForSequenceClassification",
         "AutoModelForTokenClassification": "classification_elmo.ElmoForTokenClassification",
     }

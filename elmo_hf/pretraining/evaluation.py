@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import torch
 
-from ..modeling_elmo import ElmoForPreTraining, ElmoStates
+from ..modeling_elmo import ElmoStates
+from ..modeling_pretraining_elmo import ElmoForPreTraining
 from .streams import Reader, SentenceEncoder, Streams
 from .text import Corpus
 

@@ -8,7 +8,7 @@ import torch
 
 from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
-from ..modeling_elmo import ElmoForPreTraining
+from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import read_vocabulary

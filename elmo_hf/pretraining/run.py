@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from ..configuration_elmo import ElmoConfig
 from ..errors import CheckpointError, RunError
-from ..modeling_elmo import ElmoForPreTraining
+from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..processes import this_process
 from ..publishing import is_made_here, write_card
 from ..publishing.records import PRETRAINING as RUN

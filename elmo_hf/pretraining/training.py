@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
 from ..errors import CheckpointError, DivergenceError
-from ..modeling_elmo import ElmoForPreTraining, ElmoStates
+from ..modeling_elmo import ElmoStates
+from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..processes import on_cpu, sum_over_processes, this_process
 from ..publishing.records import HISTORY
 from ..tokenization_elmo import ElmoTokenizer

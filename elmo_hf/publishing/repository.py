@@ -12,7 +12,8 @@ from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenCla
 from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
 from ..loading_elmo import check_index, check_shapes, read_json_object, tensor_shapes
-from ..modeling_elmo import AUTO_MAP, ElmoForPreTraining, ElmoModel
+from ..modeling_elmo import AUTO_MAP, ElmoModel
+from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..tokenization_elmo import ElmoTokenizer
 from .card import CARD, is_made_here, read_metadata, write_card
 from .metadata import check_metadata
