@@ -16,7 +16,7 @@ from benchmarks.report import read_results
 
 WIDTH, HEIGHT = 720, 380
 LEFT, RIGHT, TOP, BOTTOM = 76, 210, 44, 52
-COLOURS = ["#1f6feb", "#0a3069", "#2da44e", "#8250df", "#d2691e", "#cf222e", "#57606a"]
+COLOURS = ["#1f6feb", "#0a3069", "#2da44e", "#8250df", "#d2691e", "#cf222e", "#57606a", "#bf8700"]
 
 Points = Sequence[tuple[float, float]]
 
