@@ -22,7 +22,7 @@ import torch
 ROWS_PER_BLOCK = 256
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
-PLACES = 32  # of a large weight that are compared
+PLACES, VALUES = 4, 64  # of a large weight that are compared
 ALIGNMENT = 64  # bytes of a cache line
 
 Packed = TypeVar("Packed")
@@ -229,7 +229,7 @@ def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
         values = [torch.hash_tensor(flat).item(), *flat[:16].tolist()]
     else:  # from place to place at other rows and columns
         starts = torch.arange(PLACES).mul_(len(flat) // PLACES).add_(torch.arange(PLACES) * 37 % 1024)
-        values = flat[starts.unsqueeze(1) + torch.arange(16)].flatten().tolist()
+        values = flat[starts.unsqueeze(1) + torch.arange(VALUES)].flatten().tolist()
     version = None if weight.is_inference() else weight._version
     return WeightState(weight.data_ptr(), dtypes, weight.shape, version, tuple(values))
 
