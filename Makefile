@@ -35,11 +35,10 @@ golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from 
 
 bench: $(INSTALLED)  ## Measure speed and memory beside the originals; the documentation's results and pictures
 	mkdir -p benchmarks/results
-	for name in tokenizer inference memory loading scaling; do \
+	for name in tokenizer inference memory loading scaling pretraining; do \
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/results/$$name.json || exit 1; \
 	done
 	$(BIN)/python -m benchmarks.plots
-	$(BIN)/python -m benchmarks.pretraining
 	$(BIN)/python -m benchmarks.finetuning
 
 clean:  ## Remove what the targets made
