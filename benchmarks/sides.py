@@ -32,7 +32,6 @@ class Side:
         options: What that class is made with.
         peer: The environment it runs in; `None` is this one.
         exact: Whether its vectors must equal those of fp32 to 1e-5.
-        method: The method of `ElmoModel` that it needs.
     """
 
     label: str
@@ -40,7 +39,6 @@ class Side:
     options: dict[str, Any] = field(default_factory=dict)
     peer: Peer | None = None
     exact: bool = True
-    method: str = "forward"
 
     def start(self) -> Worker:
         """A worker in the side's environment, which is made at the first time."""
@@ -51,16 +49,14 @@ class Side:
 # Our fp32 first: the others are compared with it. "Warm": every word of the text is in the side's word cache.
 SIDES = {
     "fp32": Side("fp32", "ours"),
-    "warm": Side("fp32, warm", "ours", {"cached_words": 2**16}, method="cache_words"),
-    "unpacked": Side("fp32, not packed", "ours", {"packs": False}, method="pack_weights"),
+    "warm": Side("fp32, warm", "ours", {"cached_words": 2**16}),
+    "unpacked": Side("fp32, not packed", "ours", {"packs": False}),
     "bf16": Side("bf16", "ours", {"dtype": "bfloat16"}, exact=False),
-    "int8": Side("int8", "ours", {"quantize": True}, exact=False, method="quantize"),
+    "int8": Side("int8", "ours", {"quantize": True}, exact=False),
     "allennlp": Side("AllenNLP", "allennlp", peer=ALLENNLP),
     "allennlp-warm": Side("AllenNLP, warm", "allennlp", {"caches_words": True}, peer=ALLENNLP),
     "tensorflow": Side("TensorFlow", "tensorflow", peer=SIMPLE_ELMO),
 }
-# Those that this version of the model has.
-SIDES = {name: side for name, side in SIDES.items() if hasattr(ElmoModel, side.method)}
 
 
 def write_model(folder: Path, size: str, sentences: Sequence[Sequence[str]] = ()) -> ElmoConfig:
