@@ -1,0 +1,1 @@
+"""Text in, contextual vectors out: from a sentence to a corpus."""
