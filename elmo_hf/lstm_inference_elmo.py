@@ -16,7 +16,7 @@ class Matrix(Protocol):
         ...
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight`, in the memory of `total`."""
+        """`total + rows @ weight`; the memory of `total` may be used for it."""
         ...
 
 
@@ -100,9 +100,7 @@ def _project(
     if projection is None:
         return place.copy_(unprojected)
     projected = projection(unprojected)
-    if clip is None:
-        return place.copy_(projected)
-    return place.copy_(projected.clamp_(-clip, clip))
+    return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
 
 
 __all__ = ["LSTMMatrices", "Matrix", "run_lstm"]

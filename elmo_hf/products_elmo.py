@@ -11,14 +11,14 @@ import copy
 import ctypes
 import mmap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 # A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
-# size, the rest is filled up to a multiple of 4, or of 16 above 64.
+# size, the rest is filled up to a multiple of 4 above 8, or of 16 above 64.
 ROWS_PER_BLOCK = 256
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
@@ -60,8 +60,9 @@ class DenseMatrix:
         return torch.baddbmm(bias.to(self.weight.dtype), rows, self.weight)
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight`, in the memory of `total`."""
-        return total.baddbmm_(rows.to(self.weight.dtype), self.weight)
+        """`total + rows @ weight`; the memory of `total` may be used for it."""
+        # Not in place: where the directions lie apart, each would be a product of its own, and half as fast.
+        return torch.baddbmm(total, rows.to(self.weight.dtype), self.weight)
 
 
 class PackedMatrix:
@@ -73,7 +74,7 @@ class PackedMatrix:
     """
 
     def __init__(self, weight: torch.Tensor):
-        self.dtype = weight.dtype
+        self.dtype, self.outputs = weight.dtype, weight.shape[2]
         self.packed = [torch.ops.mkldnn._reorder_linear_weight(matrix.T.contiguous()) for matrix in weight]
 
     def __getitem__(self, directions: slice) -> "PackedMatrix":
@@ -85,38 +86,79 @@ class PackedMatrix:
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.__call__`]."""
         biases = [None] * len(self.packed) if bias is None else bias.to(self.dtype).squeeze(1).unbind()
-        products = [self._product(rows, direction, bias) for direction, bias in enumerate(biases)]
-        return products[0].unsqueeze(0) if len(products) == 1 else torch.stack(products)
+        output = rows.new_empty(len(self.packed), rows.shape[1], self.outputs, dtype=torch.float32)
+        for direction, bias in enumerate(biases):
+            for place, product in zip(blocks(output[direction]), self._products(rows, direction, bias), strict=True):
+                place.copy_(product)
+        return output
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
         for direction in range(len(self.packed)):
-            total[direction].add_(self._product(rows, direction))
+            for place, product in zip(blocks(total[direction]), self._products(rows, direction), strict=True):
+                place.add_(product)
         return total
 
-    def _product(self, rows: torch.Tensor, direction: int, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """One direction's, `(rows, outputs)`."""
+    def _products(self, rows: torch.Tensor, direction: int, bias: torch.Tensor | None = None) -> Iterator[torch.Tensor]:
+        """One direction's, block by block, `(rows, outputs)`."""
         packed = self.packed[direction]
-        return in_blocks(
+        return products_of_blocks(
             lambda block: torch.ops.mkldnn._linear_pointwise(block, packed, bias, "none", [], ""),
             rows[direction].to(self.dtype),
-        ).float()
+        )
 
 
-def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+class SmallMatrix:
     """
-    `product(rows)`, each row by itself, with few different numbers of rows at once.
+    A small weight in both layouts: the packed one, and the plain one for a single row, where both directions in one
+    product are faster.
+
+    Args:
+        weight (`torch.Tensor` of shape `(directions, inputs, outputs)`): In the precision of the packed products.
+    """
+
+    def __init__(self, weight: torch.Tensor):
+        self.packed, self.dense = PackedMatrix(weight), DenseMatrix(aligned(weight.float()))
+
+    def __getitem__(self, directions: slice) -> "SmallMatrix":
+        """That of some directions."""
+        chosen = copy.copy(self)
+        chosen.packed, chosen.dense = self.packed[directions], self.dense[directions]
+        return chosen
+
+    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """As [`DenseMatrix.__call__`]."""
+        return (self.dense if rows.shape[1] == 1 else self.packed)(rows, bias)
+
+    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """As [`DenseMatrix.add`]."""
+        return (self.dense if rows.shape[1] == 1 else self.packed).add(total, rows)
+
+
+def blocks(rows: torch.Tensor) -> Sequence[torch.Tensor]:
+    """`(rows, columns)` in blocks of at most `ROWS_PER_BLOCK`."""
+    return rows.split(ROWS_PER_BLOCK) if len(rows) > ROWS_PER_BLOCK else (rows,)
+
+
+def products_of_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> Iterator[torch.Tensor]:
+    """
+    `product(rows)`, each row by itself, block by block, with few different numbers of rows at once.
 
     Args:
         product: `(rows, inputs)` → `(rows, outputs)`
         rows: `(rows, inputs)`
     """
-    number = len(rows)
-    if number > ROWS_PER_BLOCK:
-        return torch.cat([in_blocks(product, block) for block in rows.split(ROWS_PER_BLOCK)])
-    if missing := -number % (4 if number <= 64 else 16):
-        rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
-    return product(rows)[:number]
+    for block in blocks(rows):
+        number = len(block)
+        if missing := -number % (1 if number <= 8 else 4 if number <= 64 else 16):
+            block = torch.nn.functional.pad(block, (0, 0, 0, missing))
+        yield product(block)[:number] if missing else product(block)
+
+
+def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+    """As [`products_of_blocks`], all of them, `(rows, outputs)`."""
+    products = list(products_of_blocks(product, rows))
+    return products[0] if len(products) == 1 else torch.cat(products)
 
 
 class PackedWeight:
@@ -265,6 +307,7 @@ __all__ = [
     "DenseMatrix",
     "PackedMatrix",
     "PackedWeight",
+    "SmallMatrix",
     "WeightState",
     "aligned",
     "can_pack",

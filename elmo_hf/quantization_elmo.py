@@ -139,7 +139,7 @@ class Int8Matrix:
         return found
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight.mT`, in the memory of `total`."""
+        """As [`DenseMatrix.add`]."""
         integers, maxima = self._quantize(rows)
         for direction in range(len(self.packed)):
             total[direction].addcmul_(self._product(integers, direction), maxima[direction])

@@ -12,11 +12,11 @@ from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
 from .lstm_inference_elmo import LSTMMatrices, Matrix, run_lstm
 from .precision_elmo import packed_dtype, product_dtype
-from .products_elmo import DenseMatrix, PackedMatrix, PackedWeight, aligned, needs_gradient
+from .products_elmo import DenseMatrix, PackedMatrix, PackedWeight, SmallMatrix, aligned, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
-# Elements of a direction's recurrent matrix from which on packed products, direction by direction, are faster than
-# those of both directions together.
+# Elements of a direction's recurrent matrix from which on packed products, direction by direction, are always faster
+# than those of both directions together. Below, it depends on the weight.
 MIN_PACKED_SIZE = 2**20
 WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
@@ -88,7 +88,10 @@ class ElmoPacking:
 
 
 def _aligned(weight: torch.Tensor) -> DenseMatrix:
-    return DenseMatrix(aligned(weight))
+    return DenseMatrix(aligned(weight.float()))
+
+
+PACK_SMALL = {"input_weight": PackedMatrix, "recurrent_weight": SmallMatrix, "projection_weight": _aligned}
 
 
 class ElmoRecurrentLayer(GradientCheckpointingLayer):
@@ -178,10 +181,9 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             elif isinstance(weight, ElmoInt8Weight):
                 found.append(weight.matrix(chosen))
             else:
-                large = self.recurrent_weight[0].numel() >= MIN_PACKED_SIZE
-                precision, pack = (packed_dtype(weight), PackedMatrix) if large else (dtype, _aligned)
+                pack = PackedMatrix if self.recurrent_weight[0].numel() >= MIN_PACKED_SIZE else PACK_SMALL[name]
                 passing = self.training and weight.requires_grad  # a step of training, which gradient checkpointing has
-                kept = None if passing else packed.get(weight, inputs, precision, pack)
+                kept = None if passing else packed.get(weight, inputs, packed_dtype(weight), pack)
                 found.append(DenseMatrix(weight[chosen].to(dtype)) if kept is None else kept[chosen])
         return LSTMMatrices(*found)  # ty: ignore[invalid-argument-type]
 

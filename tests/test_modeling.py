@@ -66,7 +66,7 @@ def test_any_configuration_equals_the_reference(fields, seed, scale, packed, dat
         torch.testing.assert_close(found.states.cell, stacked(after, model, 1), **EXACT)
 
 
-@pytest.fixture(scope="module", params=["dense", "packed"])
+@pytest.fixture(scope="module", params=["small", "packed"])
 def original_scale(request):
     """A model whose gates, cells and outputs move as the original's do, smaller; and sentences of 1 to 500 words."""
     with mock.patch.object(

@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoModel
-from elmo_hf.products_elmo import DenseMatrix, PackedMatrix, PackedWeight, aligned, give_back, in_blocks, is_mapped
+from elmo_hf.products_elmo import (
+    DenseMatrix,
+    PackedMatrix,
+    PackedWeight,
+    SmallMatrix,
+    aligned,
+    give_back,
+    in_blocks,
+    is_mapped,
+)
 from tests.models import random_words, tiny_model
 
 
@@ -30,15 +39,18 @@ def test_packed_products_equal_plain_ones(rows, inputs, outputs, seed, with_bias
     torch.testing.assert_close(matrix.add(total, left.unsqueeze(0))[0], (left @ weight.T) + 1, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [DenseMatrix, PackedMatrix])
-def test_products_are_those_of_each_direction(kind):
-    rows, weight, bias = torch.randn(2, 5, 3), torch.randn(2, 3, 4), torch.randn(2, 1, 4)
+@pytest.mark.parametrize("number", [1, 5, 300])
+@pytest.mark.parametrize("kind", [DenseMatrix, PackedMatrix, SmallMatrix])
+def test_products_are_those_of_each_direction(kind, number):
+    rows, weight, bias = torch.randn(2, number, 3), torch.randn(2, 3, 4), torch.randn(2, 1, 4)
     matrix = kind(weight)
     expected = torch.stack([rows[direction] @ weight[direction] for direction in (0, 1)])
     torch.testing.assert_close(matrix[1:](rows[1:]), expected[1:])
     torch.testing.assert_close(matrix(rows), expected)
     torch.testing.assert_close(matrix(rows, bias), expected + bias)
-    torch.testing.assert_close(matrix.add(torch.ones(2, 5, 4), rows), expected + 1)
+    torch.testing.assert_close(matrix.add(torch.ones(2, number, 4), rows), expected + 1)
+    apart = torch.ones(2, number + 3, 4)[:, 3:]  # as the gates of a time step among others
+    torch.testing.assert_close(matrix.add(apart, rows), expected + 1)
 
 
 @given(st.integers(0, 700))
@@ -47,7 +59,7 @@ def test_rows_go_through_in_blocks_of_few_sizes_and_keep_their_places(number):
     assert torch.equal(in_blocks(lambda block: sizes.append(len(block)) or block * 2, rows), rows * 2)
     *full, last = sizes
     assert set(full) <= {256}
-    assert last in {*range(0, 65, 4), *range(80, 257, 16)}
+    assert last in {*range(9), *range(12, 65, 4), *range(80, 257, 16)}
     assert 0 <= sum(sizes) - number < 16
 
 

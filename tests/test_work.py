@@ -21,11 +21,11 @@ SENTENCES = [line.split() for line in TEXT]
 MOST_FILLED = 16
 
 
-@pytest.fixture(params=["plain", "together", "packed"])
+@pytest.fixture(params=["plain", "small", "packed"])
 def make_model(request, monkeypatch) -> Callable[..., ElmoModel]:
     """
-    Small models with each kind of product: plain ones in fp64, and in fp32 with both directions together, or direction
-    by direction on packed weights.
+    Small models with each kind of product: plain ones in fp64, and in fp32 those of small layers, or all direction by
+    direction on packed weights.
     """
     if request.param == "packed":
         monkeypatch.setattr(recurrence_elmo, "MIN_PACKED_SIZE", 0)
