@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from benchmarks.peers import serve
 from benchmarks.worker import Batch
 from elmo_hf import ElmoConfig
+from elmo_hf.token_encoder_elmo import WORDS_PER_CHUNK
 
 # Long products are also tried in pieces, whose output stays near the cache.
 ROWS_PER_PIECE = 128
@@ -51,19 +52,21 @@ class Product(NamedTuple):
 def products_of(config: ElmoConfig, char_ids: np.ndarray) -> list[Product]:
     """
     The products for a batch `(batch, words, 50)`, boundaries included, in the order of the model: each distinct word
-    once through the character encoder, its characters cut behind the longest word and the widest filter; then the
-    layers, without padding.
+    once through the character encoder, words of similar length together, their characters cut behind the longest word
+    and the widest filter; then the layers, without padding.
     """
     words = char_ids[(char_ids > 0).any(axis=-1)]
-    distinct = len(np.unique(words, axis=0))
-    longest = int((words != config.char_pad_id).any(axis=0).nonzero()[0].max()) + 1
+    lengths = np.sort((np.unique(words, axis=0) != config.char_pad_id).sum(axis=1))
+    distinct = len(lengths)
     widest = max(width for width, _ in config.char_filters)
-    slots = min(longest + widest, char_ids.shape[-1])
 
     products = []
-    for width, number in config.char_filters:
-        windows = distinct * (slots - width + 1)
-        products.append(Product(f"filters of {width}", Shape(windows, width * config.char_embedding_size, number, 1)))
+    for first in range(0, distinct, WORDS_PER_CHUNK):
+        chunk = lengths[first : first + WORDS_PER_CHUNK]
+        slots = min(int(chunk.max()) + widest, char_ids.shape[-1])
+        for width, number in config.char_filters:
+            shape = Shape(len(chunk) * (slots - width + 1), width * config.char_embedding_size, number, 1)
+            products.append(Product(f"filters of {width}", shape))
     features, size, cells = config.char_feature_size, config.output_size, config.cell_size
     for layer, part in itertools.product(range(config.num_highway_layers), ("carry", "transform")):
         products.append(Product(f"highway {layer}, {part}", Shape(distinct, features, features, 1)))

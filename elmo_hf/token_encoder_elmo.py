@@ -191,21 +191,27 @@ class ElmoCharacterEncoder(nn.Module):
         """
         words = len(char_ids)
         char_ids = F.pad(char_ids, (0, 0, 0, round_up(words, self.char_embeddings.weight) - words))
-        char_ids = self._trim(char_ids)
-        features = torch.cat([self._convolve(chunk) for chunk in char_ids.split(WORDS_PER_CHUNK)])
+        features = torch.cat([self._convolve(chunk) for chunk in self._trimmed_chunks(char_ids)])
         features = self.activation(features)
         for highway in self.highways:
             features = highway(features)
         return features[:words]
 
-    def _trim(self, char_ids: torch.Tensor) -> torch.Tensor:
+    def lengths(self, char_ids: torch.Tensor) -> torch.Tensor:
+        """`(words, slots)` → the slots that each word uses, marks included, `(words,)`"""
+        used = (char_ids != self.char_pad_id) & (char_ids != 0)
+        return (used * torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)).amax(dim=1)
+
+    def _trimmed_chunks(self, char_ids: torch.Tensor) -> list[torch.Tensor]:
         """
-        Cuts slots that no word uses. Exact: all windows of nothing but character pads give one value, and one such
-        window of every filter remains.
+        Some words at a time, without slots that none of them uses. Exact: all windows of nothing but character pads
+        give one value, and one such window of every filter remains.
         """
-        used = ((char_ids != self.char_pad_id) & (char_ids != 0)).any(dim=0).nonzero()
-        longest = int(used[-1]) + 1 if len(used) else 0
-        return char_ids[:, : longest + self.widest_filter]
+        if not len(char_ids):
+            return [char_ids]
+        longest = [lengths.max() for lengths in self.lengths(char_ids).split(WORDS_PER_CHUNK)]
+        chunks = zip(char_ids.split(WORDS_PER_CHUNK), torch.stack(longest).tolist(), strict=True)
+        return [chunk[:, : length + self.widest_filter] for chunk, length in chunks]
 
     def _convolve(self, char_ids: torch.Tensor) -> torch.Tensor:
         """`(words, slots)` → the largest response of every filter, `(words, char_feature_size)`."""
@@ -246,6 +252,9 @@ class ElmoTokenEncoder(nn.Module):
         """
         columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
         tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
+        if self.characters is not None and char_ids is not None:  # short words need fewer convolutions than long ones
+            order = self.characters.lengths(tokens[:, -char_ids.shape[1] :]).argsort(stable=True)
+            tokens, places = tokens[order], order.argsort()[places]
         weights = list(self.parameters())
         if self.word_cache is None:
             return self.encode(tokens)[places]

@@ -42,7 +42,23 @@ def test_cutting_unused_slots_changes_no_value(longest):
         vectors = encoder(rows, None)
     expected = np.array([reference.token_vector(row) for row in rows.numpy()])
     np.testing.assert_allclose(vectors.numpy(), expected, rtol=1e-5, atol=1e-5)
-    assert encoder.characters._trim(rows).shape[1] == min(50, longest + 2 + 3)
+    (chunk,) = encoder.characters._trimmed_chunks(rows)
+    assert chunk.shape[1] == min(50, longest + 2 + 3)
+
+
+def test_short_words_are_convolved_without_the_slots_of_long_ones(monkeypatch):
+    monkeypatch.setattr(token_encoder_elmo, "WORDS_PER_CHUNK", 2)
+    encoder, slots = tiny_model().token_encoder, []
+    convolve = encoder.characters._convolve
+    monkeypatch.setattr(encoder.characters, "_convolve", lambda chunk: slots.append(chunk.shape[1]) or convolve(chunk))
+    letters = (30, 1, 8, 2)
+    rows = torch.full((4, 50), 261)
+    for row, number in zip(rows, letters, strict=True):
+        row[: number + 2] = torch.tensor([259, *[7] * number, 260])
+    vectors = encoder(rows, None)
+    assert slots == [2 + 2 + 3, 30 + 2 + 3]
+    for row, vector in zip(rows, vectors, strict=True):
+        torch.testing.assert_close(encoder(row.unsqueeze(0), None)[0], vector)
 
 
 def test_each_distinct_word_goes_through_the_characters_once(monkeypatch):
