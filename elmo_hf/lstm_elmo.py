@@ -14,9 +14,14 @@ from typing import NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
+from .products_elmo import DenseMatrix, Matrix, PackedMatrix, has_onednn
+
 # The products that need no recurrence run over as many time steps as give gates of this size: near the cache, and small
 # enough for the allocator to hand the same memory out again.
 GATE_BYTES_PER_CHUNK = 16 * 2**20
+# Elements of a direction's recurrent matrix from which on oneDNN's products, direction by direction, are faster than
+# PyTorch's for both.
+MIN_ONEDNN_SIZE = 2**20
 
 
 class LSTMWeights(NamedTuple):
@@ -43,6 +48,41 @@ class LSTMWeights(NamedTuple):
     def zeros(self, dtype: torch.dtype) -> "LSTMWeights":
         """Zeros of the same shapes."""
         return LSTMWeights(*(None if weight is None else torch.zeros_like(weight, dtype=dtype) for weight in self))  # ty: ignore[invalid-argument-type]
+
+    def of(self, directions: slice) -> "LSTMWeights":
+        """Those of some directions, in the same memory."""
+        return LSTMWeights(*(None if weight is None else weight[directions] for weight in self))  # ty: ignore[invalid-argument-type]
+
+    def groups(self) -> list[slice]:
+        """Directions whose products run together."""
+        return [slice(first, first + 1) for first in range(len(self.input))] if self._suits_onednn() else [slice(None)]
+
+    def matrices(self) -> "LSTMMatrices":
+        """For the way forward."""
+        return LSTMMatrices(*(None if weight is None else self._matrix(weight) for weight in self._products()))  # ty: ignore[invalid-argument-type]
+
+    def transposed(self) -> "LSTMMatrices":
+        """For the way back."""
+        return LSTMMatrices(*(None if weight is None else self._matrix(weight.mT) for weight in self._products()))  # ty: ignore[invalid-argument-type]
+
+    def _products(self) -> tuple[torch.Tensor | None, ...]:
+        return self.input, self.recurrent, self.projection
+
+    def _matrix(self, weight: torch.Tensor) -> Matrix:
+        return PackedMatrix(weight, reorder=False) if self._suits_onednn() else DenseMatrix(weight)
+
+    def _suits_onednn(self) -> bool:
+        weight = self.recurrent
+        large = weight[0].numel() >= MIN_ONEDNN_SIZE
+        return large and weight.dtype == torch.float32 and weight.device.type == "cpu" and has_onednn()
+
+
+class LSTMMatrices(NamedTuple):
+    """One layer's weights in products; `projection` is `None` where the output is the cells'."""
+
+    input: Matrix
+    recurrent: Matrix
+    projection: Matrix | None
 
 
 class LSTMClips(NamedTuple):
@@ -112,11 +152,12 @@ def _run(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As [`lstm`]; what the gradient needs is added to `trace`."""
     outputs, last_hidden, last_cell = [], [], []
+    matrices = weights.matrices()
     start = 0
     keep_of_step = iter(keeps)
     for sizes in _chunks(step_sizes, weights.input):
         stop = start + sum(sizes)
-        chunk = torch.baddbmm(weights.bias, inputs[:, start:stop], weights.input)
+        chunk = matrices.input(inputs[:, start:stop], weights.bias)
         for size, gates in zip(sizes, chunk.split(sizes, dim=1), strict=True):
             if size < hidden.shape[1]:  # the shortest sequences have ended
                 last_hidden.append(hidden[:, size:])
@@ -124,10 +165,10 @@ def _run(
                 hidden, cell = hidden[:, :size], cell[:, :size]
             if (keep := next(keep_of_step)) is not None:
                 hidden, cell = hidden * keep, cell * keep
-            gates = torch.baddbmm(gates, hidden.to(gates.dtype), weights.recurrent)
+            gates = matrices.recurrent.add(gates, hidden)
             *activated, new_cell, unprojected = cell_step(gates, cell, clips.cell)
             trace.append(_Step(hidden, cell, *activated, new_cell))
-            hidden, cell = _project(unprojected, weights.projection, clips.projection, cell.dtype), new_cell
+            hidden, cell = _project(unprojected, matrices.projection, clips.projection, cell.dtype), new_cell
             outputs.append(hidden)
         start = stop
     last_hidden.append(hidden)
@@ -174,7 +215,7 @@ def cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> tu
 
 def cell_step_gradient(
     d_output: torch.Tensor, d_cell: torch.Tensor, step: _Step, clip: float | None
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """
     The way back through [`cell_step`].
 
@@ -183,8 +224,8 @@ def cell_step_gradient(
         d_cell: Gradient of the new cell from the steps behind.
 
     Returns:
-        Gradients of the gates before activation, `(directions, sequences, 4 * cells)`, in the precision of `d_output`,
-        and of the previous cell.
+        Gradients of the gates i, j, f, o before activation, in the precision of `d_output`, and of the previous cell,
+        each `(directions, sequences, cells)`.
     """
     gates = (step.input_gate, step.candidate, step.forget_gate, step.output_gate)
     input_gate, candidate, forget_gate, output_gate = (gate.to(d_cell.dtype) for gate in gates)
@@ -199,7 +240,7 @@ def cell_step_gradient(
         d_new * step.previous_cell * forget_gate * (1 - forget_gate),
         d_given * squashed * output_gate * (1 - output_gate),
     )
-    return torch.cat([gradient.to(d_output.dtype) for gradient in d_gates], dim=-1), d_new * forget_gate
+    return *(gradient.to(d_output.dtype) for gradient in d_gates), d_new * forget_gate
 
 
 def _tanh(x: torch.Tensor) -> torch.Tensor:
@@ -207,13 +248,11 @@ def _tanh(x: torch.Tensor) -> torch.Tensor:
     return 2 * torch.sigmoid(2 * x) - 1 if torch.compiler.is_compiling() else torch.tanh(x)
 
 
-def _project(
-    hidden: torch.Tensor, projection: torch.Tensor | None, clip: float | None, dtype: torch.dtype
-) -> torch.Tensor:
+def _project(hidden: torch.Tensor, projection: Matrix | None, clip: float | None, dtype: torch.dtype) -> torch.Tensor:
     """The layer's output, `(directions, sequences, size)`."""
     if projection is None:
         return hidden.to(dtype)
-    projected = torch.bmm(hidden, projection).to(dtype)
+    projected = projection(hidden).to(dtype)
     return projected if clip is None else projected.clamp_(-clip, clip)
 
 
@@ -222,12 +261,17 @@ class _LSTM(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, inputs, hidden, cell, input, recurrent, bias, projection, clips, step_sizes, dtype, keeps):
-        trace: list[_Step] = []
         inputs = inputs.to(dtype)
         weights = LSTMWeights(input, recurrent, bias, projection).to(dtype)
-        outputs, last_hidden, last_cell = _run(inputs, hidden, cell, weights, clips, step_sizes, keeps, trace)
-        ctx.save_for_backward(inputs, outputs, *weights, *itertools.chain.from_iterable(trace))
-        ctx.clips, ctx.step_sizes, ctx.keeps = clips, step_sizes, keeps
+        ctx.clips, ctx.step_sizes, ctx.keeps, ctx.groups = clips, step_sizes, keeps, weights.groups()
+        results, traces = [], []
+        for group in ctx.groups:
+            trace: list[_Step] = []
+            given = inputs[group], hidden[group], cell[group], weights.of(group)
+            results.append(_run(*given, clips, step_sizes, keeps, trace))
+            traces += trace
+        outputs, last_hidden, last_cell = (torch.cat(parts) for parts in zip(*results, strict=True))
+        ctx.save_for_backward(inputs, outputs, *weights, *itertools.chain.from_iterable(traces))
         return outputs, last_hidden, last_cell
 
     @staticmethod
@@ -241,20 +285,18 @@ class _LSTM(torch.autograd.Function):
         inputs, outputs, *saved = ctx.saved_tensors
         weights, saved = LSTMWeights(*saved[:4]), saved[4:]
         size = len(_Step._fields)
-        trace = [_Step(*saved[first : first + size]) for first in range(0, len(saved), size)]
+        traces = [_Step(*saved[first : first + size]) for first in range(0, len(saved), size)]
 
         totals = weights.zeros(outputs.dtype)
-        way_back = _WayBack(weights, ctx.clips, list(ctx.keeps), d_last_hidden, d_last_cell)
-        d_inputs = []
-        stop = inputs.shape[1]
-        for sizes in reversed(list(_chunks(ctx.step_sizes, weights.input))):
-            start = stop - sum(sizes)
-            steps, trace = trace[-len(sizes) :], trace[: -len(sizes)]
-            d_gates, d_projected = way_back.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
-            _add_weight_gradients(totals, inputs[:, start:stop], steps, d_gates, d_projected)
-            d_inputs.append(torch.bmm(d_gates, weights.input.mT))
-            stop = start
-        return torch.cat(d_inputs[::-1], dim=1), way_back.d_hidden, way_back.d_cell, *totals, None, None, None, None
+        gradients = []
+        for number, group in enumerate(ctx.groups):
+            steps = len(ctx.step_sizes)
+            trace = traces[number * steps : (number + 1) * steps]
+            way_back = _WayBack(weights.of(group), ctx.clips, list(ctx.keeps), d_last_hidden[group], d_last_cell[group])
+            of_group = inputs[group], outputs[group], d_outputs[group], ctx.step_sizes, trace
+            d_inputs = way_back.through_all(*of_group, totals.of(group))
+            gradients.append((d_inputs, way_back.d_hidden, way_back.d_cell))
+        return *(torch.cat(parts) for parts in zip(*gradients, strict=True)), *totals, None, None, None, None
 
 
 class _WayBack:
@@ -276,8 +318,35 @@ class _WayBack:
         d_last_cell: torch.Tensor,
     ):
         self.weights, self.clips, self.keeps = weights, clips, keeps
+        self.matrices = weights.transposed()
         self.d_last_hidden, self.d_last_cell = d_last_hidden, d_last_cell
         self.d_hidden, self.d_cell = d_last_hidden[:, :0], d_last_cell[:, :0]
+
+    def through_all(
+        self,
+        inputs: torch.Tensor,
+        outputs: torch.Tensor,
+        d_outputs: torch.Tensor,
+        step_sizes: list[int],
+        trace: list[_Step],
+        totals: LSTMWeights,
+    ) -> torch.Tensor:
+        """
+        All time steps, a chunk at a time. What they give for the weights is added to `totals`.
+
+        Returns:
+            The gradient of the inputs, `(directions, words, size)`.
+        """
+        d_inputs = []
+        stop = inputs.shape[1]
+        for sizes in reversed(list(_chunks(step_sizes, self.weights.input))):
+            start = stop - sum(sizes)
+            steps, trace = trace[-len(sizes) :], trace[: -len(sizes)]
+            d_gates, d_projected = self.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
+            _add_weight_gradients(totals, inputs[:, start:stop], steps, d_gates, d_projected)
+            d_inputs.append(self.matrices.input(d_gates))
+            stop = start
+        return torch.cat(d_inputs[::-1], dim=1)
 
     def through(
         self, steps: list[_Step], outputs: torch.Tensor, d_outputs: torch.Tensor
@@ -304,11 +373,11 @@ class _WayBack:
                 d_output.masked_fill_(outputs[:, start:stop].abs() >= self.clips.projection, 0)
             d_output = d_output.to(weight.dtype)
             d_projected[:, start:stop] = d_output
-            if self.weights.projection is not None:
-                d_output = torch.bmm(d_output, self.weights.projection.mT)
-            d_step, self.d_cell = cell_step_gradient(d_output, self.d_cell, step, self.clips.cell)
-            d_gates[:, start:stop] = d_step
-            d_hidden = torch.bmm(d_step, self.weights.recurrent.mT)
+            if self.matrices.projection is not None:
+                d_output = self.matrices.projection(d_output)
+            *d_step, self.d_cell = cell_step_gradient(d_output, self.d_cell, step, self.clips.cell)
+            torch.cat(d_step, dim=-1, out=d_gates[:, start:stop])
+            d_hidden = self.matrices.recurrent(d_gates[:, start:stop])
             self.d_hidden = d_hidden.to(self.d_last_hidden.dtype)
             if (keep := self.keeps.pop()) is not None:
                 self.d_hidden, self.d_cell = self.d_hidden * keep, self.d_cell * keep
@@ -346,4 +415,4 @@ def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor):
         total.add_(torch.bmm(left, right))
 
 
-__all__ = ["LSTMClips", "LSTMWeights", "lstm", "state_keeps", "step_chunks"]
+__all__ = ["LSTMClips", "LSTMMatrices", "LSTMWeights", "lstm", "state_keeps", "step_chunks"]

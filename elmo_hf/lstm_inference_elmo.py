@@ -1,31 +1,10 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """The LSTM over packed words without a gradient: nothing is kept, and memory is used again within a step."""
 
-from typing import NamedTuple, Protocol
-
 import torch
 
-from .lstm_elmo import LSTMClips, step_chunks
-
-
-class Matrix(Protocol):
-    """A weight, ready for products on its left: [`DenseMatrix`], [`PackedMatrix`] or [`Int8Matrix`]."""
-
-    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """`rows @ weight + bias`"""
-        ...
-
-    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight`; the memory of `total` may be used for it."""
-        ...
-
-
-class LSTMMatrices(NamedTuple):
-    """One layer's weights; `projection` is `None` where the output is the cells'."""
-
-    input: Matrix
-    recurrent: Matrix
-    projection: Matrix | None
+from .lstm_elmo import LSTMClips, LSTMMatrices, step_chunks
+from .products_elmo import Matrix
 
 
 def run_lstm(
@@ -103,4 +82,4 @@ def _project(
     return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
 
 
-__all__ = ["LSTMMatrices", "Matrix", "run_lstm"]
+__all__ = ["run_lstm"]

@@ -13,7 +13,7 @@ import mmap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -26,6 +26,18 @@ PLACES, VALUES = 4, 64  # of a large weight that are compared
 ALIGNMENT = 64  # bytes of a cache line
 
 Packed = TypeVar("Packed")
+
+
+class Matrix(Protocol):
+    """A weight, ready for products on its left: one of the classes below, or [`Int8Matrix`]."""
+
+    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """`rows @ weight + bias`"""
+        ...
+
+    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """`total + rows @ weight`; the memory of `total` may be used for it."""
+        ...
 
 
 class DenseMatrix:
@@ -71,11 +83,13 @@ class PackedMatrix:
 
     Args:
         weight (`torch.Tensor` of shape `(directions, inputs, outputs)`): In the precision of the products.
+        reorder (`bool`): Whether to make that layout. A weight that will be another soon stays as it is: not as
+            fast, but without the copy.
     """
 
-    def __init__(self, weight: torch.Tensor):
+    def __init__(self, weight: torch.Tensor, reorder: bool = True):
         self.dtype, self.outputs = weight.dtype, weight.shape[2]
-        self.packed = [torch.ops.mkldnn._reorder_linear_weight(matrix.T.contiguous()) for matrix in weight]
+        self.packed = [_reordered(matrix.T) if reorder else matrix.T for matrix in weight]
 
     def __getitem__(self, directions: slice) -> "PackedMatrix":
         """That of some directions."""
@@ -86,6 +100,8 @@ class PackedMatrix:
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.__call__`]."""
         biases = [None] * len(self.packed) if bias is None else bias.to(self.dtype).squeeze(1).unbind()
+        if len(biases) == 1 and rows.shape[1] <= ROWS_PER_BLOCK:
+            return next(self._products(rows, 0, biases[0])).float().unsqueeze(0)
         output = rows.new_empty(len(self.packed), rows.shape[1], self.outputs, dtype=torch.float32)
         for direction, bias in enumerate(biases):
             for place, product in zip(blocks(output[direction]), self._products(rows, direction, bias), strict=True):
@@ -106,6 +122,10 @@ class PackedMatrix:
             lambda block: torch.ops.mkldnn._linear_pointwise(block, packed, bias, "none", [], ""),
             rows[direction].to(self.dtype),
         )
+
+
+def _reordered(weight: torch.Tensor) -> torch.Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
 
 
 class SmallMatrix:
@@ -236,9 +256,16 @@ def can_pack(weight: torch.Tensor, rows: torch.Tensor) -> bool:
         and weight.device.type == "cpu"
         and type(weight) in (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
         and weight.dtype in (torch.float32, torch.bfloat16, torch.float16)
-        and not (torch.compiler.is_compiling() or torch.jit.is_tracing())
-        and torch.backends.mkldnn.is_available()
+        and has_onednn()
+    )
+
+
+def has_onednn() -> bool:
+    """Whether oneDNN's products may be called."""
+    return (
+        torch.backends.mkldnn.is_available()
         and bool(torch.backends.mkldnn.enabled)
+        and not (torch.compiler.is_compiling() or torch.jit.is_tracing())
     )
 
 
@@ -305,6 +332,7 @@ def give_back(weight: torch.Tensor):
 
 __all__ = [
     "DenseMatrix",
+    "Matrix",
     "PackedMatrix",
     "PackedWeight",
     "SmallMatrix",
@@ -312,6 +340,7 @@ __all__ = [
     "aligned",
     "can_pack",
     "give_back",
+    "has_onednn",
     "in_blocks",
     "is_mapped",
     "needs_gradient",

@@ -9,10 +9,10 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
-from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
-from .lstm_inference_elmo import LSTMMatrices, Matrix, run_lstm
+from .lstm_elmo import LSTMClips, LSTMMatrices, LSTMWeights, lstm, state_keeps
+from .lstm_inference_elmo import run_lstm
 from .precision_elmo import packed_dtype, product_dtype
-from .products_elmo import DenseMatrix, PackedMatrix, PackedWeight, SmallMatrix, aligned, needs_gradient
+from .products_elmo import DenseMatrix, Matrix, PackedMatrix, PackedWeight, SmallMatrix, aligned, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
 # Elements of a direction's recurrent matrix from which on packed products, direction by direction, are always faster

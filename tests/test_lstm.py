@@ -52,27 +52,32 @@ def random_case(directions: int, projected: bool, dtype: torch.dtype):
     return [tensor.requires_grad_() for tensor in tensors] + ([] if projected else [None])
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["plain products", "oneDNN's products"])
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("clips", [LSTMClips(None, None), LSTMClips(0.5, 0.3)])
 @pytest.mark.parametrize("gate_bytes", [1, 2**24])
 @pytest.mark.parametrize("resets", [None, RESETS, ~RESETS], ids=["no resets", "resets", "other resets"])
 def test_values_and_gradients_are_those_of_the_plain_formula(
-    directions, projected, clips, gate_bytes, resets, monkeypatch
+    directions, projected, clips, gate_bytes, resets, dtype, monkeypatch
 ):
     monkeypatch.setattr(lstm_elmo, "GATE_BYTES_PER_CHUNK", gate_bytes)
-    tensors = random_case(directions, projected, torch.float64)
+    monkeypatch.setattr(lstm_elmo, "MIN_ONEDNN_SIZE", 0)  # those are for fp32 alone
+    closeness = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {}
+    tensors = random_case(directions, projected, dtype)
     leaves = [tensor for tensor in tensors if tensor is not None]
     inputs, hidden, cell, *weights = tensors
     weights = LSTMWeights(*weights)
 
     expected = plain_lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, resets)
-    found = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64, resets)
-    assert_close(found, expected)
+    found = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, dtype, resets)
+    assert_close(found, expected, **closeness)
     weighting = [torch.randn_like(tensor) for tensor in expected]  # all three outputs count
-    assert_close(torch.autograd.grad(found, leaves, weighting), torch.autograd.grad(expected, leaves, weighting))
+    gradients = torch.autograd.grad(found, leaves, weighting)
+    assert_close(gradients, torch.autograd.grad(expected, leaves, weighting), **closeness)
     with torch.no_grad():
-        assert_close(lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, torch.float64, resets), expected)
+        found = lstm(inputs, hidden, cell, weights, clips, STEP_SIZES, dtype, resets)
+        assert_close(found, expected, **closeness)
 
 
 def test_resets_everywhere_make_every_word_a_sequence_of_its_own():
