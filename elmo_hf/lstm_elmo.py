@@ -224,12 +224,13 @@ def cell_step_gradient(
         d_cell: Gradient of the new cell from the steps behind.
 
     Returns:
-        Gradients of the gates i, j, f, o before activation, in the precision of `d_output`, and of the previous cell,
-        each `(directions, sequences, cells)`.
+        Gradients of the gates i, j, f, o before activation, and what the cells gave out, in the precision of
+        `d_output`; the gradient of the previous cell; each `(directions, sequences, cells)`.
     """
     gates = (step.input_gate, step.candidate, step.forget_gate, step.output_gate)
     input_gate, candidate, forget_gate, output_gate = (gate.to(d_cell.dtype) for gate in gates)
     squashed = _tanh(step.cell)
+    given_out = output_gate * squashed
     d_given = d_output.to(d_cell.dtype)
     d_new = d_cell + d_given * output_gate * (1 - squashed * squashed)
     if clip is not None:
@@ -238,9 +239,9 @@ def cell_step_gradient(
         d_new * candidate * input_gate * (1 - input_gate),
         d_new * input_gate * (1 - candidate * candidate),
         d_new * step.previous_cell * forget_gate * (1 - forget_gate),
-        d_given * squashed * output_gate * (1 - output_gate),
+        d_given * given_out * (1 - output_gate),
     )
-    return *(gradient.to(d_output.dtype) for gradient in d_gates), d_new * forget_gate
+    return *(tensor.to(d_output.dtype) for tensor in (*d_gates, given_out)), d_new * forget_gate
 
 
 def _tanh(x: torch.Tensor) -> torch.Tensor:
@@ -342,15 +343,15 @@ class _WayBack:
         for sizes in reversed(list(_chunks(step_sizes, self.weights.input))):
             start = stop - sum(sizes)
             steps, trace = trace[-len(sizes) :], trace[: -len(sizes)]
-            d_gates, d_projected = self.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
-            _add_weight_gradients(totals, inputs[:, start:stop], steps, d_gates, d_projected)
+            d_gates, unprojected, d_projected = self.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
+            _add_weight_gradients(totals, inputs[:, start:stop], steps, d_gates, unprojected, d_projected)
             d_inputs.append(self.matrices.input(d_gates))
             stop = start
         return torch.cat(d_inputs[::-1], dim=1)
 
     def through(
         self, steps: list[_Step], outputs: torch.Tensor, d_outputs: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
         Args:
             steps: Consecutive time steps, the first one first.
@@ -359,10 +360,12 @@ class _WayBack:
 
         Returns:
             In the precision of the products, the gradients of the gates before activation,
-            `(directions, words, 4 * cells)`, and of the outputs before clipping, `(directions, words, size)`.
+            `(directions, words, 4 * cells)`, what the cells gave out, `(directions, words, cells)`, and the gradients
+            of the outputs before clipping, `(directions, words, size)`.
         """
         weight = self.weights.input
         d_gates = weight.new_empty(*outputs.shape[:2], weight.shape[2])
+        unprojected = weight.new_empty(*outputs.shape[:2], weight.shape[2] // 4)
         d_projected = weight.new_empty(outputs.shape)
         stop = outputs.shape[1]
         for step in reversed(steps):
@@ -375,14 +378,15 @@ class _WayBack:
             d_projected[:, start:stop] = d_output
             if self.matrices.projection is not None:
                 d_output = self.matrices.projection(d_output)
-            *d_step, self.d_cell = cell_step_gradient(d_output, self.d_cell, step, self.clips.cell)
+            *d_step, given_out, self.d_cell = cell_step_gradient(d_output, self.d_cell, step, self.clips.cell)
+            unprojected[:, start:stop] = given_out
             torch.cat(d_step, dim=-1, out=d_gates[:, start:stop])
             d_hidden = self.matrices.recurrent(d_gates[:, start:stop])
             self.d_hidden = d_hidden.to(self.d_last_hidden.dtype)
             if (keep := self.keeps.pop()) is not None:
                 self.d_hidden, self.d_cell = self.d_hidden * keep, self.d_cell * keep
             stop = start
-        return d_gates, d_projected
+        return d_gates, unprojected, d_projected
 
     def _meet_endings(self, size: int):
         """Takes in the sequences whose last step this is."""
@@ -393,7 +397,12 @@ class _WayBack:
 
 
 def _add_weight_gradients(
-    totals: LSTMWeights, inputs: torch.Tensor, steps: list[_Step], d_gates: torch.Tensor, d_projected: torch.Tensor
+    totals: LSTMWeights,
+    inputs: torch.Tensor,
+    steps: list[_Step],
+    d_gates: torch.Tensor,
+    unprojected: torch.Tensor,
+    d_projected: torch.Tensor,
 ):
     """Adds what consecutive time steps give for the weights; all arguments are of these steps."""
     previous = torch.cat([step.previous_hidden.to(inputs.dtype) for step in steps], dim=1)
@@ -402,8 +411,6 @@ def _add_weight_gradients(
     ones = d_gates.new_ones(len(d_gates), 1, d_gates.shape[1])
     _add_product(totals.bias, ones, d_gates)  # as a product: a sum over bf16 is slow
     if totals.projection is not None:
-        given_out = [(step.output_gate * torch.tanh(step.cell)).to(inputs.dtype) for step in steps]
-        unprojected = torch.cat(given_out, dim=1)
         _add_product(totals.projection, unprojected.mT, d_projected)
 
 

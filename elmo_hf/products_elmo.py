@@ -20,6 +20,7 @@ import torch
 # A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
 # size, the rest is filled up to a multiple of 4 above 8, or of 16 above 64.
 ROWS_PER_BLOCK = 256
+FULL_BLOCKS = {*range(9), *range(12, 65, 4), *range(80, ROWS_PER_BLOCK + 1, 16)}
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
 PLACES, VALUES = 4, 64  # of a large weight that are compared
@@ -110,6 +111,9 @@ class PackedMatrix:
 
     def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
+        if len(self.packed) == 1 and rows.shape[1] in FULL_BLOCKS and self.dtype == total.dtype:
+            product = torch.ops.mkldnn._linear_pointwise.binary
+            return product(rows[0].to(self.dtype), total[0], self.packed[0], None, "add").unsqueeze(0)
         for direction in range(len(self.packed)):
             for place, product in zip(blocks(total[direction]), self._products(rows, direction), strict=True):
                 place.add_(product)
