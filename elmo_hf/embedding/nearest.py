@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-BLOCK = 16_384  # vectors multiplied at a time
+BLOCK = 4096  # vectors multiplied at a time
 # A product of unit vectors in half precision is off by less: both factors and the result are rounded, by 2^-11 of at
 # most one; sums are kept in single precision.
 ROUNDING = 2e-3
