@@ -2,5 +2,6 @@
 
 from .batches import BATCH_TOKENS
 from .embedder import ElmoEmbedder
+from .occurrences import Occurrence, TokenizedSentence
 
-__all__ = ["BATCH_TOKENS", "ElmoEmbedder"]
+__all__ = ["BATCH_TOKENS", "ElmoEmbedder", "Occurrence", "TokenizedSentence"]
