@@ -18,7 +18,7 @@ from .classification_elmo import (
 )
 from .configuration_elmo import ElmoConfig
 from .default_model import default_model
-from .embedding import ElmoEmbedder, Occurrence
+from .embedding import ElmoEmbedder, ElmoIndex, Neighbour, Occurrence
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoModelOutput, ElmoPreTrainedModel, ElmoStates
@@ -47,6 +47,7 @@ __all__ = [
     "ElmoForPreTrainingOutput",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
+    "ElmoIndex",
     "ElmoInt8Config",
     "ElmoLayerCache",
     "ElmoMixer",
@@ -57,6 +58,7 @@ __all__ = [
     "ElmoTaskModel",
     "ElmoTokenClassifierOutput",
     "ElmoTokenizer",
+    "Neighbour",
     "Occurrence",
     "__version__",
     "default_model",

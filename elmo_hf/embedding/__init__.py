@@ -2,6 +2,7 @@
 
 from .batches import BATCH_TOKENS
 from .embedder import ElmoEmbedder
+from .index import ElmoIndex, Neighbour
 from .occurrences import Occurrence, TokenizedSentence
 
-__all__ = ["BATCH_TOKENS", "ElmoEmbedder", "Occurrence", "TokenizedSentence"]
+__all__ = ["BATCH_TOKENS", "ElmoEmbedder", "ElmoIndex", "Neighbour", "Occurrence", "TokenizedSentence"]

@@ -1,4 +1,4 @@
-"""A graph over an index's vectors (HNSW, by the usearch library) that finds most of the nearest ones in milliseconds."""
+"""A graph over an index's vectors, by the usearch library (HNSW), that finds most of the nearest in milliseconds."""
 
 import importlib
 import importlib.util
@@ -15,8 +15,8 @@ from ..text_sources import in_one_line
 from .nearest import BLOCK, Found, best, cosines
 
 GRAPH = "graph.usearch"
-# The graph has bytes for numbers, which makes it small and fast and the order of neighbours inexact: more are taken than
-# are wanted, and put in order by the vectors themselves.
+# The graph has bytes for numbers, which makes it small and fast, and the order of neighbours inexact: more are taken
+# than are wanted, and put in order by the vectors themselves.
 CANDIDATES = 4
 BREADTH = 128  # places a search keeps in sight; usearch's 64 found less
 

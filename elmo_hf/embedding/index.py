@@ -17,7 +17,7 @@ from .index_files import IndexFiles, IndexWriter, word_key
 from .nearest import nearest
 from .occurrences import Occurrence, TokenizedSentence
 from .progress import Progress
-from .sentences import Sentence
+from .sentences import Sentence, checked
 
 if TYPE_CHECKING:
     from .embedder import ElmoEmbedder
@@ -191,9 +191,7 @@ class ElmoIndex:
             found = nearest(self._files.vectors, query, k, keys, key, distinct)
         else:
             found = self._graph.nearest(query, k, keys if distinct else None)
-        return [
-            Neighbour(float(cosine), self[int(row)]) for row, cosine in zip(found.rows, found.cosines, strict=True)
-        ]
+        return [Neighbour(float(cosine), self[int(row)]) for row, cosine in zip(found.rows, found.cosines, strict=True)]
 
     def check_model(self, embedder: "ElmoEmbedder"):
         """Refuses a model whose vectors cannot be compared with those of the index."""
@@ -228,10 +226,18 @@ def _embedded(
 ) -> Iterator[tuple[int, TokenizedSentence, list[int], np.ndarray]]:
     """The sentences with words to index: their numbers, what they are, the positions of those words, all vectors."""
     keys = None if words is None else {word_key(word) for word in words}
+    numbers: deque[int] = deque()  # of sentences that may have one
     waiting: deque[tuple[int, TokenizedSentence, list[int]]] = deque()  # for their vectors
 
+    def possible() -> Iterator[Sentence]:
+        for number, sentence in enumerate(checked(texts)):
+            if words is None or _may_have(sentence, words):
+                numbers.append(number)
+                yield sentence
+
     def wanted() -> Iterator[list[str]]:
-        for number, found in enumerate(embedder.tokenize(texts)):
+        for found in embedder.tokenize(possible()):
+            number = numbers.popleft()
             positions = [place for place, word in enumerate(found.words) if keys is None or word_key(word) in keys]
             if positions:
                 waiting.append((number, found, positions))
@@ -239,6 +245,12 @@ def _embedded(
 
     for vectors in embedder.embed_iter(wanted(), layers, progress=progress):
         yield *waiting.popleft(), vectors
+
+
+def _may_have(sentence: Sentence, words: Collection[str]) -> bool:
+    """Whether it is worth while to look for the words: a sentence is not cut into words for nothing."""
+    text = sentence if isinstance(sentence, str) else " ".join(sentence)
+    return any(word.casefold() in text.casefold() for word in words)
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

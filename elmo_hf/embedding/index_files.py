@@ -1,4 +1,4 @@
-"""The files of an index: vectors, the words they are of, and their sentences, each read in place when it is asked for."""
+"""The files of an index: vectors, the words they are of, and their sentences, each read in place when asked for."""
 
 import os
 from collections.abc import Generator
@@ -172,7 +172,7 @@ class IndexFiles:
             first, last, number = self._sentences[int(self._places[row]["sentence"])].item()
         with self._damage(TEXT):
             sentence = self._text[first:last].tobytes().decode("utf-8", "surrogatepass")
-            if not start < end <= len(sentence):
+            if not start <= end <= len(sentence):
                 raise ValueError("the place of a word")
         return Place(sentence, number, position, start, end)
 
