@@ -14,9 +14,6 @@ from ..errors import ModelError
 from ..text_sources import STANDARD_INPUT, one_line_errors, read_lines
 from .parameters import bad_parameters
 
-Model = Annotated[str | None, typer.Option("--model", help="A model folder, or a name on the Hub.", show_default=False)]
-
-
 def index(
     text: Annotated[
         list[str],
@@ -55,20 +52,21 @@ def index(
     Example: elmo-hf index corpus/*.txt.gz --out my-index
     """
     logging.set_verbosity_error()
+    reading = _Reading(text)  # what is not there is found before the model is loaded
     embedder = ElmoEmbedder.from_pretrained(model)
-    with bad_parameters(), _Bar(text) as bar:
+    with reading, bad_parameters():
         made = ElmoIndex.build(
             embedder,
-            bar.lines(),
+            reading.lines(),
             out,
             layers=int(layers) if layers.lstrip("-").isdigit() else layers,
             words=None if words is None else [word for word in words.split(",") if word],
             dtype=dtype,
             approximate=approximate,
-            progress=bar.count,
+            progress=reading.count,
         )
     size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
-    typer.echo(f"{out}: {len(made):,} words of {made.sentences:,} sentences, {size:,.1f} MB")
+    typer.echo(f"{out}: {len(made):,} occurrences in {made.sentences:,} sentences, {size:,.1f} MB")
 
 
 def neighbors(
@@ -118,8 +116,8 @@ def _line(neighbour: Neighbour) -> str:
     return f"{neighbour.similarity:.3f}  " + " ".join(f"{before}[{occurrence.word}]{after}".split())
 
 
-class _Bar:
-    """Reads the files' lines, showing how far it is and how fast."""
+class _Reading:
+    """The lines of files, and a bar that shows how far they are read and how fast they are embedded."""
 
     def __init__(self, files: list[str]):
         self._files = files
@@ -128,22 +126,26 @@ class _Bar:
             if file != STANDARD_INPUT:
                 with one_line_errors(f"{file} cannot be read", OSError):
                     sizes.append(os.path.getsize(file))
-        self._bar = tqdm(total=sum(sizes) if len(sizes) == len(files) else None, unit="B", unit_scale=True)
+        self._size = sum(sizes) if len(sizes) == len(files) else None
+        self._bar: tqdm | None = None
 
-    def __enter__(self) -> "_Bar":
+    def __enter__(self) -> "_Reading":
         return self
 
     def __exit__(self, *error):
-        self._bar.close()
+        if self._bar is not None:  # the last lines are embedded after they are read
+            self._bar.close()
 
     def lines(self) -> Iterator[str]:
+        self._bar = tqdm(total=self._size, desc="indexing", unit="B", unit_scale=True, smoothing=0)
         for file in self._files:
             for lines in read_lines(file, self._bar.update):
                 yield from lines
 
     def count(self, sentences: int, tokens: int):
-        seconds = max(self._bar.format_dict["elapsed"], 1e-9)
-        self._bar.set_postfix_str(f"{tokens / seconds:,.0f} tokens/s", refresh=False)
+        if self._bar is not None:
+            speed = tokens / max(self._bar.format_dict["elapsed"], 1e-9)
+            self._bar.set_postfix_str(f"{speed:,.0f} tokens/s")
 
 
 __all__ = ["index", "neighbors"]

@@ -147,7 +147,7 @@ class ElmoIndex:
             raise FolderError(f"{folder / INFO} is not of an index that this version can read: build it again.")
         try:
             return cls(folder, info)
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
             if isinstance(error, FolderError):
                 raise
             raise FolderError(f"{folder} is damaged: build the index again ({error!r:.200}).") from error
