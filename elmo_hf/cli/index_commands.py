@@ -1,6 +1,5 @@
 """`elmo-hf index` and `elmo-hf neighbors`."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,8 +9,9 @@ from tqdm import tqdm
 from transformers.utils import logging
 
 from ..embedding import ElmoEmbedder, ElmoIndex, Neighbour
-from ..errors import ModelError
-from ..text_sources import STANDARD_INPUT, one_line_errors, read_lines
+from ..embedding.readers import ReadingOptions, open_corpus
+from ..embedding.sentences import Sentence
+from ..errors import ModelError, TextError
 from .parameters import bad_parameters
 
 def index(
@@ -19,7 +19,8 @@ def index(
         list[str],
         typer.Argument(
             metavar="TEXT...",
-            help="Files (plain, gz, bz2, xz, zst), a sentence a line; - is standard input.",
+            help="Files, plain or compressed: text (one sentence a line), .conll, .conllu, .jsonl, .csv, .tsv, .parquet; "
+            "datasets on disk or by name; - for standard input.",
             show_default=False,
         ),
     ],
@@ -57,7 +58,7 @@ def index(
     with reading, bad_parameters():
         made = ElmoIndex.build(
             embedder,
-            reading.lines(),
+            reading.sentences(),
             out,
             layers=int(layers) if layers.lstrip("-").isdigit() else layers,
             words=None if words is None else [word for word in words.split(",") if word],
@@ -117,16 +118,10 @@ def _line(neighbour: Neighbour) -> str:
 
 
 class _Reading:
-    """The lines of files, and a bar that shows how far they are read and how fast they are embedded."""
+    """The sentences of files, and a bar that shows how far they are read and how fast they are embedded."""
 
-    def __init__(self, files: list[str]):
-        self._files = files
-        sizes = []
-        for file in files:
-            if file != STANDARD_INPUT:
-                with one_line_errors(f"{file} cannot be read", OSError):
-                    sizes.append(os.path.getsize(file))
-        self._size = sum(sizes) if len(sizes) == len(files) else None
+    def __init__(self, texts: list[str]):
+        self._sources = open_corpus(texts, ReadingOptions())
         self._bar: tqdm | None = None
 
     def __enter__(self) -> "_Reading":
@@ -136,11 +131,15 @@ class _Reading:
         if self._bar is not None:  # the last lines are embedded after they are read
             self._bar.close()
 
-    def lines(self) -> Iterator[str]:
-        self._bar = tqdm(total=self._size, desc="indexing", unit="B", unit_scale=True, smoothing=0)
-        for file in self._files:
-            for lines in read_lines(file, self._bar.update):
-                yield from lines
+    def sentences(self) -> Iterator[Sentence]:
+        sizes = [source.size for source in self._sources]
+        total = None if None in sizes else sum(size for size in sizes if size is not None)
+        self._bar = tqdm(total=total, desc="indexing", unit="B", unit_scale=True, smoothing=0)
+        for source in self._sources:
+            for record in source.read(self._bar.update):
+                if isinstance(record, TextError):
+                    raise record
+                yield record.text if record.words is None else record.words
 
     def count(self, sentences: int, tokens: int):
         if self._bar is not None:
