@@ -3,5 +3,13 @@
 from .batches import BATCH_TOKENS
 from .embedder import ElmoEmbedder
 from .occurrences import Occurrence, TokenizedSentence
+from .sentence_files import SENTENCE_FILES, write_sentence_files
 
-__all__ = ["BATCH_TOKENS", "ElmoEmbedder", "Occurrence", "TokenizedSentence"]
+__all__ = [
+    "BATCH_TOKENS",
+    "SENTENCE_FILES",
+    "ElmoEmbedder",
+    "Occurrence",
+    "TokenizedSentence",
+    "write_sentence_files",
+]
