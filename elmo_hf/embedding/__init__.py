@@ -5,9 +5,11 @@ from .corpus import CorpusSummary, embed_corpus
 from .embedder import ElmoEmbedder
 from .index import ElmoIndex, Neighbour
 from .occurrences import Occurrence, TokenizedSentence
+from .sentence_files import SENTENCE_FILES, write_sentence_files
 
 __all__ = [
     "BATCH_TOKENS",
+    "SENTENCE_FILES",
     "CorpusSummary",
     "ElmoEmbedder",
     "ElmoIndex",
@@ -15,4 +17,5 @@ __all__ = [
     "Occurrence",
     "TokenizedSentence",
     "embed_corpus",
+    "write_sentence_files",
 ]

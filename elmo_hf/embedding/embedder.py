@@ -10,6 +10,7 @@ import torch
 from ..default_model import default_model, find_model
 from ..errors import ModelError
 from ..modeling_elmo import ElmoModel
+from ..staging import staged_folder
 from ..text_sources import in_one_line
 from ..tokenization_elmo import ElmoTokenizer
 from .batches import BATCH_TOKENS
@@ -19,6 +20,7 @@ from .neighbors import neighbors
 from .occurrences import Occurrence, TokenizedSentence, occurrences, tokenized, wanted_words
 from .progress import Progress, ProgressReport
 from .request import EmbeddingRequest
+from .sentence_files import write_sentence_files
 from .sentences import Sentence, checked
 
 # Options of `from_pretrained` that say where files are: for the model and for the tokenizer.
@@ -79,6 +81,20 @@ class ElmoEmbedder:
         except (OSError, ValueError, TypeError) as error:
             raise ModelError(f"{name} cannot be loaded: {in_one_line(error)}") from error
         return cls(loaded if device is None else loaded.to(device), tokenizer)
+
+    def save_pretrained(self, folder: str | os.PathLike, pooling: str = "mean"):
+        """
+        Saves the model and its tokenizer, for `from_pretrained` of this class and of the Auto classes, and for
+        `sentence_transformers.SentenceTransformer(folder)`, whose vectors are then those of `embed(pooling=...)`.
+
+        Args:
+            folder: It must not exist yet, or be empty.
+            pooling: `"mean"` or `"max"`.
+        """
+        with staged_folder(folder) as stage:
+            self.model.save_pretrained(stage)
+            self.tokenizer.save_pretrained(stage)
+            write_sentence_files(stage, pooling)
 
     @property
     def hidden_size(self) -> int:

@@ -169,11 +169,10 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for():
 
 
 def test_what_went_through_before_a_bad_sentence_is_not_lost():
-    vectors = EMBEDDER.embed_iter(iter([*["the bank"] * 100, None]), batch_tokens=10)
+    found = []
     with pytest.raises(TextError, match=r"sentences\[100\]"):
-        for number, _ in enumerate(vectors):
-            pass
-    assert number >= 100 - 64 - 20
+        found.extend(EMBEDDER.embed_iter(iter([*["the bank"] * 100, None]), batch_tokens=10))
+    assert len(found) >= 100 - 64 - 20
 
 
 def test_batches_depend_on_nothing_but_the_input():
