@@ -14,13 +14,14 @@ from ..embedding.sentences import Sentence
 from ..errors import ModelError, TextError
 from .parameters import bad_parameters
 
+
 def index(
     text: Annotated[
         list[str],
         typer.Argument(
             metavar="TEXT...",
-            help="Files, plain or compressed: text (one sentence a line), .conll, .conllu, .jsonl, .csv, .tsv, .parquet; "
-            "datasets on disk or by name; - for standard input.",
+            help="Files, plain or compressed: text (one sentence a line), .conll, .conllu, .jsonl, .csv, .tsv, "
+            ".parquet; datasets on disk or by name; - for standard input.",
             show_default=False,
         ),
     ],

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch.nn.functional import normalize
 
 from ..embedding import ElmoEmbedder, Occurrence
 
@@ -60,10 +62,10 @@ class Uses(NamedTuple):
     A word in sentences whose senses are known.
 
     Attributes:
-        occurrences (`list[Occurrence]`): Their vectors are the mix's.
+        occurrences (`list[Occurrence]`)
         senses (`list[str]`): One for each of them.
-        vectors (`np.ndarray` of shape `(layers + 1, occurrences, hidden_size)`): Those of all layers and of their mix, of
-            length one, so that their products are cosines.
+        vectors (`np.ndarray` of shape `(layers + 1, occurrences, hidden_size)`): Those of all layers and of their mix,
+            of length one, so that their products are cosines.
     """
 
     occurrences: list[Occurrence]
@@ -85,35 +87,32 @@ def find_uses(embedder: ElmoEmbedder, word: str, senses: Mapping[str, Sequence[s
     """Every use of a word, exactly as it is written, in sentences by sense."""
     sense_of = [sense for sense, sentences in senses.items() for _ in sentences]
     sentences = [sentence for group in senses.values() for sentence in group]
-    layers = np.stack([use.vector for use in embedder.words(sentences, word, "all")])  # (uses, layers, size)
-    mixed = embedder.words(sentences, word, "mix")
-    vectors = np.concatenate([layers, np.stack([use.vector for use in mixed])[:, None]], axis=1).swapaxes(0, 1)
-    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return Uses(mixed, [sense_of[use.number] for use in mixed], vectors)
+    occurrences = embedder.words(sentences, word, layers="all")
+    layers = torch.from_numpy(np.stack([use.vector for use in occurrences], axis=1))  # (layers, uses, size)
+    with torch.no_grad():
+        vectors = torch.cat([layers, embedder.model.mixer(list(layers))[None]])  # (layers + 1, uses, size)
+    return Uses(occurrences, [sense_of[use.number] for use in occurrences], normalize(vectors, dim=-1).numpy())
 
 
-def mark(occurrence: Occurrence) -> str:
-    """The sentence with the word in brackets."""
-    sentence = occurrence.sentence
-    return f"{sentence[: occurrence.start]}[{occurrence.word}]{sentence[occurrence.end :]}"
+def mark(occurrence: Occurrence, before: str = "[", after: str = "]") -> str:
+    """The sentence with the word between marks."""
+    sentence, start, end = occurrence.sentence, occurrence.start, occurrence.end
+    return f"{sentence[:start]}{before}{occurrence.word}{after}{sentence[end:]}"
 
 
-def table(uses: Uses, rows: Mapping[str, np.ndarray], form: str) -> str:
-    """Rows of numbers, one for each layer and one for the mix."""
-    columns = [f"layer {layer}" for layer in range(len(uses.vectors) - 1)] + ["mix"]
-    lines = [" " * 24 + "".join(f"{column:>9}" for column in columns)]
-    lines += [f"{title:<24}" + "".join(f"{value:9{form}}" for value in values) for title, values in rows.items()]
-    return "\n".join(lines)
+def layer_names(uses: Uses) -> list[str]:
+    """What the vectors are of."""
+    return [f"layer {layer}" for layer in range(len(uses.vectors) - 1)] + ["mix"]
 
 
-def similarities(uses: Uses) -> dict[str, np.ndarray]:
-    """The mean cosines of pairs of uses of the same sense and of different ones, each `(layers + 1,)`."""
+def similarities(uses: Uses) -> dict[str, list[float]]:
+    """The mean cosines of pairs of uses of the same sense and of different ones, one a layer and that of the mix."""
     cosines = uses.vectors @ uses.vectors.swapaxes(1, 2)  # (layers + 1, uses, uses)
     pairs = list(combinations(range(len(uses.senses)), 2))
     means = {}
     for title, same in (("same meaning", True), ("different meanings", False)):
         wanted = [cosines[:, a, b] for a, b in pairs if (uses.senses[a] == uses.senses[b]) is same]
-        means[title] = np.mean(wanted, axis=0)
+        means[title] = np.mean(wanted, axis=0).tolist()
     return means
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from elmo_hf import ElmoEmbedder, ElmoIndex, ElmoTokenizer, default_model
-from elmo_hf.errors import FolderError, ModelError, TextError
+from elmo_hf.errors import FolderError, ModelError
 from tests.embedding.toy import TOKENIZER, toy_embedder
 from tests.full_disk import files_of_at_most
 from tests.models import tiny_model
@@ -156,6 +156,11 @@ def test_a_folder_that_is_no_index_is_refused(tmp_path):
             ElmoIndex.load(folder)
 
 
+def all_of(folder):
+    index = ElmoIndex.load(folder)
+    return [index[row] for row in range(len(index))]
+
+
 def cut(path):
     path.write_bytes(path.read_bytes()[:-3])
 
@@ -183,8 +188,7 @@ def test_a_damaged_file_is_refused_by_its_name(tmp_path, name, damage):
     assert {path.name for path in folder.iterdir()} == set(FILES)
     damage(folder / name)
     with pytest.raises(FolderError, match=f"{name}|is no index|is damaged"):
-        for row in range(len(opened := ElmoIndex.load(folder))):
-            opened[row]
+        all_of(folder)
 
 
 @pytest.mark.parametrize(
@@ -275,5 +279,3 @@ def test_fewer_are_found_where_there_are_not_so_many(index):
 def test_what_cannot_be_searched_for_is_refused(index, vector, k, message):
     with pytest.raises(ValueError, match=message):
         index.search(vector, k)
-
-
