@@ -13,7 +13,18 @@ TEXT_OPTIONS = ["--pretokenized", "--column", "--split", "Example: elmo-hf"]
 SHARED_OPTIONS = ["--vocab", "--out", "--dtype", "Example: elmo-hf"]
 HEAD_OPTIONS = ["--dev", "--test", "--out", "--model", "--resume", "--vectors", "--set", "Example: elmo-hf"]
 COMMANDS = {
-    (): ["convert", "vocab", "pretrain", "perplexity", "finetune", "predict", "--version", "--help"],
+    (): [
+        "convert",
+        "vocab",
+        "pretrain",
+        "perplexity",
+        "finetune",
+        "predict",
+        "index",
+        "neighbors",
+        "--version",
+        "--help",
+    ],
     ("vocab",): ["TEXT...", "--size", "--min-count", "--out", "--segmenter", *TEXT_OPTIONS],
     ("pretrain",): ["TEXT...", "--resume", "--from", "--recipe", "--set", "--steps", "--tracker", *TEXT_OPTIONS],
     ("perplexity",): ["[MODEL] FILE...", *TEXT_OPTIONS],
@@ -21,6 +32,8 @@ COMMANDS = {
     ("finetune", "tagging"): ["--train", "--field", "--tag-column", *HEAD_OPTIONS],
     ("finetune", "classification"): ["--train", "--label-name", *HEAD_OPTIONS],
     ("predict",): ["[FILE]", "--out", "--format", "--pretokenized", "Example: elmo-hf"],
+    ("index",): ["TEXT...", "--out", "--model", "--layers", "--words", "--dtype", "--approximate", "Example: elmo-hf"],
+    ("neighbors",): ["DIR", "TEXT", "-k", "--same-word", "--distinct", "--exact", "--model", "Example: elmo-hf"],
     ("convert",): ["bilm-hdf5", "allennlp", "original", "to-bilm-hdf5"],
     ("convert", "bilm-hdf5"): ["options.json", "weights (.hdf5)", *SHARED_OPTIONS, "--check"],
     ("convert", "allennlp"): ["best.th", "model.tar.gz", "--options", *SHARED_OPTIONS, "--check"],
