@@ -13,7 +13,24 @@ TEXT_OPTIONS = ["--pretokenized", "--column", "--split", "Example: elmo-hf"]
 SHARED_OPTIONS = ["--vocab", "--out", "--dtype", "Example: elmo-hf"]
 HEAD_OPTIONS = ["--dev", "--test", "--out", "--model", "--resume", "--vectors", "--set", "Example: elmo-hf"]
 COMMANDS = {
-    (): ["convert", "vocab", "pretrain", "perplexity", "finetune", "predict", "--version", "--help"],
+    (): ["convert", "embed", "vocab", "pretrain", "perplexity", "finetune", "predict", "--version", "--help"],
+    ("embed",): [
+        "[MODEL] INPUT...",
+        "--out",
+        "--model",
+        "--layers",
+        "--pooling",
+        "--dtype",
+        "--format",
+        "--input-format",
+        "--column",
+        "--split",
+        "--words",
+        "--batch-tokens",
+        "--resume",
+        "--skip-bad",
+        "Example: elmo-hf",
+    ],
     ("vocab",): ["TEXT...", "--size", "--min-count", "--out", "--segmenter", *TEXT_OPTIONS],
     ("pretrain",): ["TEXT...", "--resume", "--from", "--recipe", "--set", "--steps", "--tracker", *TEXT_OPTIONS],
     ("perplexity",): ["[MODEL] FILE...", *TEXT_OPTIONS],
