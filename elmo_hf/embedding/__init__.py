@@ -4,5 +4,15 @@ from .batches import BATCH_TOKENS
 from .corpus import CorpusSummary, embed_corpus
 from .embedder import ElmoEmbedder
 from .occurrences import Occurrence, TokenizedSentence
+from .sentence_files import SENTENCE_FILES, write_sentence_files
 
-__all__ = ["BATCH_TOKENS", "CorpusSummary", "ElmoEmbedder", "Occurrence", "TokenizedSentence", "embed_corpus"]
+__all__ = [
+    "BATCH_TOKENS",
+    "SENTENCE_FILES",
+    "CorpusSummary",
+    "ElmoEmbedder",
+    "Occurrence",
+    "TokenizedSentence",
+    "embed_corpus",
+    "write_sentence_files",
+]

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from ..default_model import default_model, find_model
 from ..errors import ModelError
 from ..modeling_elmo import ElmoModel
+from ..staging import staged_folder
 from ..text_sources import in_one_line
 from ..tokenization_elmo import ElmoTokenizer
 from .batches import BATCH_TOKENS
@@ -16,6 +17,7 @@ from .layers import Layers
 from .occurrences import Occurrence, TokenizedSentence, occurrences, tokenized, wanted_words
 from .progress import Progress, ProgressReport
 from .request import EmbeddingRequest
+from .sentence_files import write_sentence_files
 from .sentences import Sentence, checked
 
 # Options of `from_pretrained` that say where files are: for the model and for the tokenizer.
@@ -71,11 +73,30 @@ class ElmoEmbedder:
         if dtype is not None:
             kwargs["dtype"] = dtype
         try:
-            loaded = ElmoModel.from_pretrained(name, **kwargs)
+            found = ElmoModel.from_pretrained(name, output_loading_info=True, **kwargs)
             tokenizer = ElmoTokenizer.from_pretrained(name, **where)
-        except (OSError, ValueError, TypeError) as error:
+        except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
             raise ModelError(f"{name} cannot be loaded: {in_one_line(error)}") from error
+        loaded, loading = cast(tuple[ElmoModel, dict[str, Any]], found)
+        if missing := sorted(loading["missing_keys"]):
+            raise ModelError(
+                f"{name} holds no ELMo, or a part of one: it lacks {len(missing)} weights, as {missing[0]}."
+            )
         return cls(loaded if device is None else loaded.to(device), tokenizer)
+
+    def save_pretrained(self, folder: str | os.PathLike, pooling: str = "mean"):
+        """
+        Saves the model and its tokenizer, for `from_pretrained` of this class and of the Auto classes, and for
+        `sentence_transformers.SentenceTransformer(folder)`, whose vectors are then those of `embed(pooling=...)`.
+
+        Args:
+            folder: It must not exist yet, or be empty.
+            pooling: `"mean"` or `"max"`.
+        """
+        with staged_folder(folder) as stage:
+            self.model.save_pretrained(stage)
+            self.tokenizer.save_pretrained(stage)
+            write_sentence_files(stage, pooling)
 
     @property
     def hidden_size(self) -> int:
@@ -132,7 +153,7 @@ class ElmoEmbedder:
     ) -> Iterator[Any]:
         """
         As [`~ElmoEmbedder.embed`], one sentence after the other, for input of any size: it is read as the results are
-        asked for, 8 batches and 64 sentences ahead at most, and memory does not grow.
+        asked for, 4 batches and 64 sentences ahead at most, and memory does not grow.
         """
         request = self._request(layers, pooling, boundaries, batch_tokens, return_tensors)
         return request.vectors(checked(sentences), ProgressReport(progress, sentences))
