@@ -13,6 +13,7 @@ from ..embedding import ElmoEmbedder, embed_corpus
 from ..embedding.batches import BATCH_TOKENS
 from ..errors import RunError
 from ..processes import part, this_process
+from ..text_sources import STANDARD_INPUT
 from .parameters import bad_parameters, model_and_texts
 
 
@@ -86,7 +87,7 @@ def embed(
     logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
     name, inputs = model_and_texts(arguments, model)
     process = this_process()
-    with bad_parameters(), _stopped_in_one_line(out):
+    with bad_parameters(), _stopped_in_one_line(inputs):
         summary = embed_corpus(
             inputs,
             out,
@@ -121,7 +122,7 @@ def _parse_layers(layers: str) -> str | int | list[int]:
 
 
 @contextmanager
-def _stopped_in_one_line(out: Path) -> Generator[None]:
+def _stopped_in_one_line(inputs: list[str]) -> Generator[None]:
     """Within, Ctrl-C and SIGTERM stop at once, and say how to go on."""
 
     def stop(*_):
@@ -131,7 +132,8 @@ def _stopped_in_one_line(out: Path) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise RunError(f"stopped; the same command with --resume goes on, to the same {out.name}") from None
+        again = ", given the same input again," if STANDARD_INPUT in inputs else ""
+        raise RunError(f"stopped; the same command with --resume{again} goes on") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

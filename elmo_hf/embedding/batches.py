@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
-BATCH_TOKENS = 4096
-WINDOW = 8  # batches whose sentences are sorted by length together; their results are in memory together
+BATCH_TOKENS = 8192  # small models are a fifth faster with it than with half of it, large ones no faster with more
+WINDOW = 4  # batches whose sentences are sorted by length together; their results are in memory together
 
 Item = TypeVar("Item", bound=Sized)
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from accelerate import PartialState
 from tqdm import tqdm
@@ -22,7 +22,7 @@ from .batches import BATCH_TOKENS
 from .corpus_progress import CorpusProgress
 from .embedder import ElmoEmbedder
 from .formats import find_format
-from .layers import LayerChoice, Layers, check_pooling
+from .layers import LayerChoice, Layers
 from .readers import Kind, ReadingOptions, Record, Source, open_corpus
 from .shards import DTYPES, EmbeddedRecord, Layout, Shard, digest, write_shard
 from .work import WorkFolder, fingerprint
@@ -94,19 +94,19 @@ def embed_corpus(
     opened, process, out = open_corpus(sources, reading), this_process(), Path(out).absolute()
     _refuse_shared_input(opened, process)
     embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
-    check_pooling(pooling)
+    options: dict[str, Any] = {"layers": layers, "pooling": pooling, "batch_tokens": batch_tokens}
+    embedder.embed_iter([], **options)  # refuses what it cannot do
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     lead = LayerChoice(layers, embedder.model).lead
     layout = Layout(embedder.hidden_size, *lead, pooled=pooling is not None, dtype=dtype)
-    about = {"layers": layers, "pooling": pooling}
-    written = find_format(out, output_format)(layout, about)
-    settings = about | {"dtype": dtype, "batch_tokens": batch_tokens, **asdict(reading), **fingerprint(embedder)}
+    written = find_format(out, output_format)(layout, {"layers": layers, "pooling": pooling})
+    settings = options | {"dtype": dtype, **asdict(reading), **fingerprint(embedder)}
     work = WorkFolder(out, written.target(out))
     if process.is_main_process:
         work.begin(settings | {"bytes of input": [source.size for source in opened]}, resume)
     process.wait_for_everyone()
-    run = _Run(embedder, opened, work, layout, layers=layers, pooling=pooling, batch_tokens=batch_tokens)
+    run = _Run(embedder, opened, work, layout, **options)
     is_shown = progress and process.is_main_process
     shards = run.embed(process, skip_bad, is_shown)
     process.wait_for_everyone()  # all have seen the shards before they go

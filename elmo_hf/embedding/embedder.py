@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -76,10 +76,15 @@ class ElmoEmbedder:
         if dtype is not None:
             kwargs["dtype"] = dtype
         try:
-            loaded = ElmoModel.from_pretrained(name, **kwargs)
+            found = ElmoModel.from_pretrained(name, output_loading_info=True, **kwargs)
             tokenizer = ElmoTokenizer.from_pretrained(name, **where)
-        except (OSError, ValueError, TypeError) as error:
+        except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
             raise ModelError(f"{name} cannot be loaded: {in_one_line(error)}") from error
+        loaded, loading = cast(tuple[ElmoModel, dict[str, Any]], found)
+        if missing := sorted(loading["missing_keys"]):
+            raise ModelError(
+                f"{name} holds no ELMo, or a part of one: it lacks {len(missing)} weights, as {missing[0]}."
+            )
         return cls(loaded if device is None else loaded.to(device), tokenizer)
 
     def save_pretrained(self, folder: str | os.PathLike, pooling: str = "mean"):
@@ -151,7 +156,7 @@ class ElmoEmbedder:
     ) -> Iterator[Any]:
         """
         As [`~ElmoEmbedder.embed`], one sentence after the other, for input of any size: it is read as the results are
-        asked for, 8 batches and 64 sentences ahead at most, and memory does not grow.
+        asked for, 4 batches and 64 sentences ahead at most, and memory does not grow.
         """
         request = self._request(layers, pooling, boundaries, batch_tokens, return_tensors)
         return request.vectors(checked(sentences), ProgressReport(progress, sentences))

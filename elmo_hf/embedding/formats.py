@@ -1,5 +1,6 @@
 """What an embedded corpus is written as, one class a format. All are assembled from shards, a few records at a time."""
 
+import io
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from ..extras import import_extra
 from ..staging import write_atomically
 from .shards import ENDING, NUMPY_DTYPES, Batch, Layout, Shard
 
-BATCH_BYTES = 1 << 25  # of vectors that are in memory while a file is assembled
+BATCH_BYTES = 1 << 24  # of vectors that are in memory while a file is assembled
 
 Advance = Callable[[int], object]  # is told the number of records that were written
 
@@ -128,11 +129,16 @@ class _ArrowTable(OutputFormat):
             records = np.split(flat, np.cumsum(lengths)[:-1])
             flat = np.concatenate([record.transpose(1, 0, 2).reshape(-1) for record in records])
             lengths = np.repeat(lengths, layout.layers)
-        found = arrow.FixedSizeListArray.from_arrays(arrow.array(flat.reshape(-1)), layout.size)
+        kind = arrow.float16() if layout.dtype == "float16" else arrow.float32()
+        found = arrow.FixedSizeListArray.from_arrays(self._array(flat, kind), layout.size)
         if not layout.pooled:
             ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            found = arrow.ListArray.from_arrays(arrow.array(ends), found)
+            found = arrow.ListArray.from_arrays(self._array(ends, arrow.int32()), found)
         return found if layout.layers is None else arrow.FixedSizeListArray.from_arrays(found, layout.layers)
+
+    def _array(self, values: np.ndarray, kind: Any):
+        """The same memory. (`pyarrow.array` would import pandas for it.)"""
+        return self._arrow.Array.from_buffers(kind, values.size, [None, self._arrow.py_buffer(values)])
 
     def _write_tables(self, writer: Any, shards: Sequence[Shard], advance: Advance):
         for shard in shards:
@@ -185,18 +191,54 @@ class Hdf5Format(OutputFormat):
         self._h5py = import_extra("h5py", "embed", self.name)
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
+        with _PatientFile(path, "w+") as disk:
+            with self._h5py.File(disk, "w") as file:
+                self._write_records(file, disk, shards, advance)
+            disk.check()
+
+    def _write_records(self, file: Any, disk: "_PatientFile", shards: Sequence[Shard], advance: Advance):
         sentences: list[str] = []  # the layout wants all of them in one string
-        with self._h5py.File(path, "w") as file:
-            for shard in shards:
-                for batch in shard.batches(BATCH_BYTES):
-                    ends = np.cumsum(self.layout.rows(batch.lengths))[:-1]
-                    for record, vectors in zip(batch.records, np.split(batch.vectors, ends), strict=True):
-                        number = str(len(sentences))
-                        file.create_dataset(number, data=self.layout.as_embedded(vectors))
-                        sentences.append(f'{json.dumps(record.text.strip())}: "{number}"')
-                    advance(len(batch.records))
-            index = file.create_dataset("sentence_to_index", (1,), dtype=self._h5py.string_dtype())
-            index[0] = "{" + ", ".join(sentences) + "}"
+        for shard in shards:
+            for batch in shard.batches(BATCH_BYTES):
+                ends = np.cumsum(self.layout.rows(batch.lengths))[:-1]
+                for record, vectors in zip(batch.records, np.split(batch.vectors, ends), strict=True):
+                    number = str(len(sentences))
+                    file.create_dataset(number, data=self.layout.as_embedded(vectors))
+                    sentences.append(f'{json.dumps(record.text.strip())}: "{number}"')
+                disk.check()
+                advance(len(batch.records))
+        index = file.create_dataset("sentence_to_index", (1,), dtype=self._h5py.string_dtype())
+        index[0] = "{" + ", ".join(sentences) + "}"
+
+
+class _PatientFile(io.FileIO):
+    """
+    A file that takes all that is written even if the disk is full, and tells later. An error at once would be passed
+    over by h5py, and end the process when the file is closed.
+    """
+
+    _error: OSError | None = None
+
+    def check(self):
+        """Raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+
+    def write(self, data: Any) -> int:
+        left = view = memoryview(data).cast("B")
+        while left and self._error is None:
+            try:
+                left = left[super().write(left) :]
+            except OSError as error:
+                self._error = error
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self._error = error
+            return size or 0
 
 
 class NpyFormat(OutputFormat):

@@ -52,10 +52,9 @@ class EmbeddingRequest:
         found = list(vectors)
         if self.pooling is None:
             return found
-        if not found:
-            found = [self._new(0, *self.choice.lead, self.model.config.hidden_size)]
-            return found[0].numpy() if self.as_numpy else found[0]
-        return np.stack(found) if self.as_numpy else torch.stack(found)
+        if found:
+            return np.stack(found) if self.as_numpy else torch.stack(found)
+        return self._given(self._new(0, *self.choice.lead, self.model.config.hidden_size))
 
     def pieces(self, document: Sentence) -> Iterator[Any]:
         """The vectors of one sentence, in order, some words at a time."""
@@ -63,7 +62,7 @@ class EmbeddingRequest:
             raise ModelError("This model's mix is normalised over a whole sentence: ask for layers='all' or 'average'.")
         (source,) = encoded([document], self.tokenizer)
         pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
-        return (vectors.numpy() if self.as_numpy else vectors for vectors in map(self._own, pieces))
+        return (self._given(self._own(vectors)) for vectors in pieces)
 
     def _window(self, window: Sequence[TokenSource], report: ProgressReport) -> list[Any]:
         found: list[Any] = [None] * len(window)
@@ -77,7 +76,7 @@ class EmbeddingRequest:
                 results = [pool(self._own(some), self.pooling) for some in vectors]
                 report.done(len(sentences), sum(map(len, sentences)))
             for place, result in zip(places, results, strict=True):
-                found[place] = result.numpy() if self.as_numpy else result
+                found[place] = self._given(result)
         return found
 
     def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
@@ -102,6 +101,10 @@ class EmbeddingRequest:
     def _own(self, vectors: torch.Tensor) -> torch.Tensor:
         """The vectors in memory of their own, and no longer parts of a batch."""
         return vectors.to("cpu", torch.float32, copy=True) if self.as_numpy else vectors.clone()
+
+    def _given(self, result: torch.Tensor) -> Any:
+        """The result as it was asked for."""
+        return result.numpy() if self.as_numpy else result
 
 
 __all__ = ["EmbeddingRequest"]

@@ -62,7 +62,7 @@ def initial_state(model: ElmoModel, num_directions: int) -> ElmoStates:
 
 def _run(model: ElmoModel, tokens: Tokens, choice: LayerChoice, **options) -> ElmoModelOutput:
     input_ids, char_ids = (torch.from_numpy(ids).unsqueeze(0).to(model.device, torch.long) for ids in tokens)
-    return model(input_ids, char_ids, output_hidden_states=choice.needs_all, **options)
+    return model(input_ids, char_ids, output_hidden_states=choice.needs_all, return_dict=True, **options)
 
 
 __all__ = ["initial_state", "run_part", "run_sentences"]

@@ -7,24 +7,24 @@ from pathlib import Path
 from ..errors import FolderError
 from ..modeling_elmo import ElmoModel
 from ..staging import write_atomically
-from .layers import check_pooling
 
 SENTENCE_FILES = ("config_sentence_transformers.json", "sentence_bert_config.json", "modules.json")
-TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"  # since its version 5
+TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
 METHODS = {"mean": ElmoModel.mean_of_words.__name__, "max": ElmoModel.max_of_words.__name__}
 
 
 def write_sentence_files(folder: str | os.PathLike, pooling: str = "mean"):
     """
-    Lets `SentenceTransformer(folder)` give the vectors that [`ElmoEmbedder.embed`] gives with this pooling: the library
-    would pool over boundaries too. There is no class in it that it would have to be trusted with: its own
-    `Transformer` calls the model's method that pools.
+    Lets `SentenceTransformer(folder)` give the vectors that [`ElmoEmbedder.embed`] gives with this pooling; by itself
+    the library would pool the boundaries too. Its own `Transformer` calls the model's method that pools, so that there
+    is no class of ours that it would have to be told to trust.
 
     Args:
         folder: A saved model's.
         pooling: `"mean"` or `"max"`.
     """
-    check_pooling(pooling)
+    if pooling not in METHODS:
+        raise ValueError(f"`pooling` must be {' or '.join(map(repr, METHODS))}, found {pooling!r:.60}.")
     folder = Path(folder)
     if not (folder / "config.json").exists():
         raise FolderError(f"{folder} holds no config.json: save a model there first.")

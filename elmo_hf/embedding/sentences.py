@@ -52,11 +52,10 @@ class LongSentence:
 
     def tokens(self, start: int, stop: int) -> Tokens:
         """As [`EncodedSentence.tokens`]."""
-        first = max(start - 1, 0)
-        words = self._words[first : max(stop - 1, first)]
-        encoded = encode([words], self._tokenizer)[0]  # with boundaries, which are those of the sentence at its ends
+        words = self._words[max(start - 1, 0) : stop - 1]
+        (encoded,) = encode([words], self._tokenizer)  # between boundaries, which the sentence has at its ends only
         place = min(start, 1)
-        return encoded.tokens(place, place + min(stop, len(self)) - start)
+        return encoded.tokens(place, place + stop - start)
 
 
 TokenSource = EncodedSentence | LongSentence

@@ -65,7 +65,8 @@ class Layout:
             vectors = vectors.transpose(1, 0, 2)  # (layers, words, size) → (words, layers, size)
         if self.dtype == "bfloat16":
             return torch.from_numpy(np.ascontiguousarray(vectors)).to(torch.bfloat16).view(torch.uint16).numpy()
-        stored = np.ascontiguousarray(vectors, dtype=NUMPY_DTYPES[self.dtype])
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(vectors, dtype=NUMPY_DTYPES[self.dtype])
         if self.dtype == "float16" and not np.isfinite(stored).all():
             raise ModelError("A vector of this model is too large for float16: take --dtype bfloat16 or float32.")
         return stored

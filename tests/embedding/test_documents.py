@@ -16,11 +16,11 @@ EMBEDDER = toy_embedder(scale=3.0)
 LAYERS = {"mix": -1, "top": 2, "all": [0, 1, 2], 1: 1}
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
-    st.lists(st.sampled_from(WORDS), max_size=40),
+    st.lists(st.sampled_from(WORDS), max_size=20),
     st.booleans(),
-    st.integers(1, 50),
+    st.sampled_from([1, 2, 3, 7, 20, 50]),
     st.sampled_from(list(LAYERS)),
     st.booleans(),
 )
@@ -56,7 +56,7 @@ def test_a_state_that_is_carried_loses_no_digits_in_half_precision():
 
 
 def test_a_long_document_among_sentences_keeps_its_place():
-    document = ["the", "bank", "river"] * (LONG // 2)
+    document = ["the", "bank"] * (LONG // 2 + 1)
     given_sentences = ["the bank", document, "", " ".join(document), "a river"]
     found = EMBEDDER.embed(given_sentences, batch_tokens=500)
     for sentence, vectors in zip(given_sentences, found, strict=True):
@@ -65,7 +65,7 @@ def test_a_long_document_among_sentences_keeps_its_place():
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_a_document_is_pooled_without_its_vectors_ever_being_together(pooling, monkeypatch):
-    document = ["the", "bank", "river", "."] * 500
+    document = ["the", "bank", "river", "."] * 300
     (vectors,) = EMBEDDER.embed([document], layers="all")
     expected = vectors.mean(axis=1) if pooling == "mean" else vectors.max(axis=1)
     monkeypatch.setattr("elmo_hf.embedding.request.join_parts", None)
@@ -77,7 +77,7 @@ def test_no_call_of_the_model_sees_more_than_a_piece():
     model, sizes = tiny_model(), []
     model.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].numel()))
     embedder = ElmoEmbedder(model, TOKENIZER)
-    document = ["the", "bank"] * 1000
+    document = ["the", "bank"] * 600
     embedder.embed([document], batch_tokens=100)
     assert sum(sizes) == 2 * (len(document) + 2)  # two passes
     list(embedder.embed_document_iter(document, piece_tokens=100))

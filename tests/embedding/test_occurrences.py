@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import Occurrence
-from elmo_hf.embedding import ElmoEmbedder
+from elmo_hf.embedding import BATCH_TOKENS, ElmoEmbedder
+from elmo_hf.embedding.batches import WINDOW
+from elmo_hf.embedding.sentences import CHUNK
 from elmo_hf.errors import TextError
 from tests.embedding.toy import TOKENIZER, WORDS, layers_alone, toy_embedder
 from tests.models import tiny_model
@@ -54,7 +56,7 @@ def test_a_corpus_is_read_as_far_as_occurrences_are_asked_for():
 
     found = EMBEDDER.words_iter(endless(), "bank")
     assert next(found).number == 9
-    assert read < 10 * (8 * 4096 // 4 + 2 * 64) + 10  # a window of sentences that have it
+    assert read <= 10 * (WINDOW * BATCH_TOKENS // 4 + 2 * CHUNK)  # a window of sentences that have it
 
 
 @given(st.lists(st.one_of(st.text(max_size=20), st.lists(st.sampled_from(WORDS), max_size=5)), max_size=6))
