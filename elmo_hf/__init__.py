@@ -18,6 +18,7 @@ from .classification_elmo import (
 )
 from .configuration_elmo import ElmoConfig
 from .default_model import default_model
+from .embedding import ElmoEmbedder, ElmoIndex, Neighbour, Occurrence
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoModelOutput, ElmoPreTrainedModel, ElmoStates
@@ -41,10 +42,12 @@ ElmoTokenizer.register_for_auto_class()
 
 __all__ = [
     "ElmoConfig",
+    "ElmoEmbedder",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
+    "ElmoIndex",
     "ElmoInt8Config",
     "ElmoLayerCache",
     "ElmoMixer",
@@ -55,6 +58,8 @@ __all__ = [
     "ElmoTaskModel",
     "ElmoTokenClassifierOutput",
     "ElmoTokenizer",
+    "Neighbour",
+    "Occurrence",
     "__version__",
     "default_model",
 ]

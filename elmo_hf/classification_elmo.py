@@ -14,14 +14,13 @@ from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import ModelOutput, can_return_tuple
 
-from .characters_elmo import BEGIN_SENTENCE, END_SENTENCE
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCRF
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
 from .precision_elmo import apply_module, autocast_dtype, product_dtype
-from .sentences_elmo import ElmoSentences
+from .sentences_elmo import ElmoSentences, word_mask
 from .task_layers_elmo import ElmoBiattention, ElmoCrossAttention, ElmoPooling, ElmoTaskLSTM
 
 
@@ -187,17 +186,6 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             output = self.elmo(input_ids, char_ids, mask, token_type_ids=segments, output_hidden_states=True)
         return output.hidden_states
 
-    def _is_word(self, input_ids, char_ids, mask: torch.Tensor) -> torch.Tensor:
-        """The mask without boundaries, `(batch, words)`."""
-        if self.config.uses_characters:
-            second = char_ids[..., 1]
-            return mask & (second != BEGIN_SENTENCE) & (second != END_SENTENCE)
-        ends = self.config.eos_token_id
-        is_word = mask & (input_ids != self.config.bos_token_id)
-        for end in ends if isinstance(ends, list) else [ends]:
-            is_word = is_word & (input_ids != end)
-        return is_word
-
     def _task_inputs(self, layers, input_ids, sentences: ElmoSentences) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """[x; ELMo] `(sentences, words, size)`, and the layers in the same order."""
         gathered = [sentences.gather(layer) for layer in layers]
@@ -277,7 +265,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         """
         mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
         layers = self._bilm_layers(input_ids, char_ids, mask, token_type_ids)
-        is_word = self._is_word(input_ids, char_ids, mask)
+        is_word = word_mask(self.config, input_ids, char_ids, mask)
         number = 1 if token_type_ids is None else int(token_type_ids.max()) + 1
         sentences = ElmoSentences.of(is_word, token_type_ids, number)
 
@@ -392,7 +380,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
         self._check_pairs(token_type_ids, mask)
         layers = self._bilm_layers(input_ids, char_ids, mask, token_type_ids)
-        is_word = self._is_word(input_ids, char_ids, mask)
+        is_word = word_mask(self.config, input_ids, char_ids, mask)
         pairs = self.config.text_pairs
         sentences = ElmoSentences.of(is_word, token_type_ids if pairs else None, 2 if pairs else 1)
 

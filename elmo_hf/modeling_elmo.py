@@ -33,7 +33,9 @@ from .mixer_elmo import ElmoMixer
 from .products_elmo import PackedWeight
 from .quantization_elmo import METHOD, NO_TRAINING, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
+from .sentences_elmo import word_mask
 from .softmax_elmo import ElmoSoftmax
+from .task_layers_elmo import ElmoPooling
 from .threads_elmo import CORES
 from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
 from .word_cache_elmo import WordCache
@@ -365,6 +367,23 @@ class ElmoModel(ElmoPreTrainedModel):
             hidden_states=tuple(self._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
             states=states if output_states else None,
         )
+
+    def mean_of_words(self, input_ids=None, char_ids=None, attention_mask=None, token_type_ids=None) -> torch.Tensor:
+        """
+        One vector a row, `(batch, hidden_size)`: the mean of the mixes of its words, boundaries left out; zeros where
+        there are none. The arguments are those of [`~ElmoModel.forward`].
+        """
+        return self._pooled("mean", input_ids, char_ids, attention_mask, token_type_ids)
+
+    def max_of_words(self, input_ids=None, char_ids=None, attention_mask=None, token_type_ids=None) -> torch.Tensor:
+        """As [`~ElmoModel.mean_of_words`], the largest number of each place."""
+        return self._pooled("max", input_ids, char_ids, attention_mask, token_type_ids)
+
+    def _pooled(self, kind: str, input_ids, char_ids, attention_mask, token_type_ids) -> torch.Tensor:
+        output = self(input_ids, char_ids, attention_mask, token_type_ids=token_type_ids, return_dict=True)
+        mask = self._mask(input_ids, char_ids, attention_mask, None)
+        words = output.last_hidden_state
+        return ElmoPooling(kind, words.shape[-1])(words, word_mask(self.config, input_ids, char_ids, mask))
 
     def _run_layers(
         self,

@@ -1,9 +1,38 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
-"""The words of a batch as the task layers see them: one sentence a row, left-aligned, without boundaries."""
+"""The words of a batch without boundaries, and as the task layers see them: one sentence a row, left-aligned."""
 
 from dataclasses import dataclass
 
 import torch
+
+from .characters_elmo import BEGIN_SENTENCE, END_SENTENCE
+from .configuration_elmo import ElmoConfig
+
+
+def word_mask(
+    config: ElmoConfig, input_ids: torch.Tensor | None, char_ids: torch.Tensor | None, mask: torch.Tensor
+) -> torch.Tensor:
+    """
+    The mask without boundaries.
+
+    Args:
+        config: Says which of the ids the model reads.
+        input_ids: `(batch, words)`
+        char_ids: `(batch, words, max_characters_per_token)`
+        mask: `(batch, words)`, true for words and boundaries.
+
+    Returns:
+        `(batch, words)`
+    """
+    if config.uses_characters:
+        assert char_ids is not None
+        second = char_ids[..., 1]
+        return mask & (second != BEGIN_SENTENCE) & (second != END_SENTENCE)
+    ends = config.eos_token_id
+    is_word = mask & (input_ids != config.bos_token_id)
+    for end in ends if isinstance(ends, list) else [ends]:
+        is_word = is_word & (input_ids != end)
+    return is_word
 
 
 @dataclass
@@ -56,4 +85,4 @@ class ElmoSentences:
         return spread.unflatten(0, self.batch_shape)
 
 
-__all__ = ["ElmoSentences"]
+__all__ = ["ElmoSentences", "word_mask"]

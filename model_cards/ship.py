@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.embedding import SENTENCE_FILES, write_sentence_files
 from elmo_hf.publishing import draw_curve, read_history
 
-FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", *SENTENCE_FILES)
 
 
 def ship(run: Path, folder: Path):
@@ -38,6 +39,7 @@ def ship(run: Path, folder: Path):
         stage = Path(temporary)
         model.save_pretrained(stage)
         ElmoTokenizer.from_pretrained(run).save_pretrained(stage)
+        write_sentence_files(stage)
         _change_json(stage / "config.json", dtype="float32")
         _change_json(stage / "tokenizer_config.json")
         (stage / "curve.svg").write_text(draw_curve(read_history(run / "history.jsonl")), encoding="utf-8")

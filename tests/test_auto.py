@@ -152,10 +152,12 @@ def test_the_public_names_are_these():
     """A name added or lost here is a decision, not an accident."""
     assert sorted(elmo_hf.__all__) == [
         "ElmoConfig",
+        "ElmoEmbedder",
         "ElmoForPreTraining",
         "ElmoForPreTrainingOutput",
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",
+        "ElmoIndex",
         "ElmoInt8Config",
         "ElmoLayerCache",
         "ElmoMixer",
@@ -166,6 +168,8 @@ def test_the_public_names_are_these():
         "ElmoTaskModel",
         "ElmoTokenClassifierOutput",
         "ElmoTokenizer",
+        "Neighbour",
+        "Occurrence",
         "__version__",
         "default_model",
     ]

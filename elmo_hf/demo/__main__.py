@@ -1,51 +1,86 @@
 """Loads the model that comes with the package, and shows what its vectors tell about words with several meanings."""
 
+import tempfile
 import time
 from pathlib import Path
 
-import torch
-from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from .. import ElmoModel, default_model
-from .senses import SENSES, mark, nearest, read_sentences, similarity_table
+from ..embedding import ElmoEmbedder, ElmoIndex
+from .picture import draw_uses
+from .senses import EXAMPLES, Uses, find_uses, layer_names, mark, nearest_sense, read_text, similarities
+
+PICTURE, DRAWN = Path("demo.png"), "palm"  # the word that the model tells apart best
 
 
-def print_similarities(model: ElmoModel, tokenizer: PreTrainedTokenizerBase):
+def print_table(names: list[str], rows: dict[str, list[float]]):
+    """Numbers with names of columns and rows."""
+    print(" " * 24 + "".join(f"{name:>9}" for name in names))
+    for title, values in rows.items():
+        print(f"{title:<24}" + "".join(f"{value:9.2f}" for value in values))
+
+
+def print_similarities(examples: dict[str, Uses]):
     """How alike a word's vectors are in sentences of the same and of different senses."""
     print("\nONE WORD, TWO MEANINGS")
     print("Cosine of the word's vectors in two sentences. Layer 0 sees the word alone, the others its sentence too.")
-    for word, senses in SENSES.items():
+    for uses in examples.values():
         print()
-        for sense, sentences in senses.items():
-            for number, sentence in enumerate(sentences, start=1):
-                print(f"{sense + f' {number}':<12}{mark(sentence, word)}")
-        print(f"\n{similarity_table(model, tokenizer, word, senses)}")
+        for number, (sense, use) in enumerate(zip(uses.senses, uses.occurrences, strict=True)):
+            print(f"{sense + f' {uses.senses[:number].count(sense) + 1}':<12}{mark(use)}")
+        print()
+        print_table(layer_names(uses), similarities(uses))
 
 
-def print_neighbours(model: ElmoModel, tokenizer: PreTrainedTokenizerBase, text: list[str]):
+def print_neighbours(embedder: ElmoEmbedder, examples: dict[str, Uses], sentences: list[str]):
     """Where in a text a word is most like the same word in another sentence."""
     print("\nNEAREST NEIGHBOURS")
-    print(f"For a word in a sentence: its most similar uses in a text of {len(text)} sentences (top layer).")
-    for word, senses in SENSES.items():
-        for sentences in senses.values():
-            print(f"\n{mark(sentences[0], word)}")
-            for neighbour in nearest(model, tokenizer, word, sentences[0], text, count=3):
-                print(f"  {neighbour.similarity:.2f}  {mark(neighbour.sentence, word)}")
+    print(f"For a word in a sentence: its most similar uses in a text of {len(sentences)} sentences.")
+    with tempfile.TemporaryDirectory() as folder:
+        index = ElmoIndex.build(embedder, sentences, folder, words=list(examples))
+        for uses in examples.values():
+            for sense in dict.fromkeys(uses.senses):
+                use = uses.occurrences[uses.senses.index(sense)]
+                print(f"\n{mark(use)}")
+                for similarity, neighbour in embedder.neighbors(mark(use, "**", "**"), index, k=3, same_word=True):
+                    print(f"  {similarity:.2f}  {mark(neighbour)}")
+
+
+def print_nearest_senses(text: dict[str, Uses]):
+    """How well meanings are told apart."""
+    print("\nMEANINGS TOLD APART")
+    print("How often the most similar other use of the word in the text has the same meaning; by chance it is half.\n")
+    rows = {f"{word}, {len(uses.senses)} uses": nearest_sense(uses).tolist() for word, uses in text.items()}
+    print_table(layer_names(text[DRAWN]), rows)
+
+
+def draw(uses: Uses):
+    """The picture, if matplotlib is there."""
+    print("\nPICTURE")
+    try:
+        draw_uses(uses, PICTURE)
+    except ImportError as error:
+        print(error)
+    else:
+        print(f"{PICTURE.resolve()}: “{DRAWN}” in {len(uses.senses)} sentences")
 
 
 def main():
     """The demo."""
     logging.disable_progress_bar()
     start = time.perf_counter()
-    folder = default_model()
-    model: ElmoModel = AutoModel.from_pretrained(folder)
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)  # ty: ignore[invalid-assignment]
-    print(f"{Path(folder).name}: an English ELMo of {model.num_parameters():,} parameters, loaded offline with")
-    print("AutoModel.from_pretrained(elmo_hf.default_model()).")
-    with torch.no_grad():
-        print_similarities(model, tokenizer)
-        print_neighbours(model, tokenizer, read_sentences())
+    embedder = ElmoEmbedder.from_pretrained()
+    name, size = Path(embedder.model.name_or_path).name, embedder.model.num_parameters()
+    print(f"{name}: an English ELMo of {size:,} parameters, loaded offline with\nElmoEmbedder.from_pretrained().")
+    examples = {word: find_uses(embedder, word, senses) for word, senses in EXAMPLES.items()}
+    text = read_text()
+    print_similarities(examples)
+    print_neighbours(
+        embedder, examples, [line for senses in text.values() for part in senses.values() for line in part]
+    )
+    found = {word: find_uses(embedder, word, senses) for word, senses in text.items()}
+    print_nearest_senses(found)
+    draw(found[DRAWN])
     print(f"\n{time.perf_counter() - start:.1f} seconds in all.")
 
 

@@ -1,20 +1,29 @@
-"""One word in several sentences: how alike its vectors are, layer by layer, and where in a text they are nearest."""
+"""Uses of a word in sentences of known senses: how alike its vectors are, layer by layer."""
 
-import re
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch.nn.functional import normalize
-from transformers import PreTrainedTokenizerBase
 
-from .. import ElmoModel
+from ..embedding import ElmoEmbedder, Occurrence
 
 TEXT = Path(__file__).with_name("text.txt")
 
-# Word → sense → sentences. None of them is in the text.
+# Word → its senses, in the order of the paragraphs of the text.
 SENSES = {
+    "bank": ["river", "money"],
+    "bat": ["animal", "club"],
+    "spring": ["season", "metal"],
+    "match": ["game", "fire"],
+    "palm": ["tree", "hand"],
+}
+
+# Word → sense → sentences that are looked at one by one. None of them is in the text.
+EXAMPLES = {
     "bank": {
         "river": [
             "They sat on the bank and watched the boats on the river.",
@@ -48,68 +57,73 @@ SENSES = {
 }
 
 
-class Neighbour(NamedTuple):
-    """A sentence of the text, and how alike the word's vectors are there and here."""
-
-    similarity: float
-    sentence: str
-
-
-def read_sentences() -> list[str]:
-    """The demo's text, one sentence a line."""
-    return TEXT.read_text(encoding="utf-8").splitlines()
-
-
-def contains(sentence: str, word: str) -> bool:
-    """Whether the sentence has exactly this word."""
-    return re.search(rf"\b{word}\b", sentence) is not None
-
-
-def mark(sentence: str, word: str) -> str:
-    """The sentence with the word in brackets."""
-    return re.sub(rf"\b{word}\b", f"[{word}]", sentence)
-
-
-@torch.no_grad()
-def vectors_of_word(
-    model: ElmoModel, tokenizer: PreTrainedTokenizerBase, word: str, sentences: list[str]
-) -> torch.Tensor:
+class Uses(NamedTuple):
     """
-    The word's unit vectors where it first stands in each sentence, so that their products are cosines.
+    A word in sentences whose senses are known.
 
-    Returns:
-        `(layers + 2, sentences, hidden_size)`: the token layer, the recurrent layers, their mix.
+    Attributes:
+        occurrences (`list[Occurrence]`)
+        senses (`list[str]`): One for each of them.
+        vectors (`np.ndarray` of shape `(layers + 1, occurrences, hidden_size)`): Those of all layers and of their mix,
+            of length one, so that their products are cosines.
     """
-    batch = tokenizer(sentences, padding=True, return_tensors="pt")
-    output = model(**batch, output_hidden_states=True)
-    layers = torch.stack([*output.hidden_states, output.last_hidden_state])  # (layers + 2, sentences, words, size)
-    places = torch.tensor([batch.tokens(row).index(word) for row in range(len(sentences))])
-    return normalize(layers[:, torch.arange(len(sentences)), places], dim=-1)
+
+    occurrences: list[Occurrence]
+    senses: list[str]
+    vectors: np.ndarray
 
 
-def nearest(
-    model: ElmoModel, tokenizer: PreTrainedTokenizerBase, word: str, sentence: str, text: list[str], count: int
-) -> list[Neighbour]:
-    """The word's occurrences in the text whose top-layer vectors are most like its vector in the sentence."""
-    occurrences = [other for other in text if contains(other, word)]
-    top = vectors_of_word(model, tokenizer, word, [sentence, *occurrences])[-2]  # (1 + occurrences, size)
-    cosines = top[1:] @ top[0]  # (occurrences,)
-    return [Neighbour(cosines[row].item(), occurrences[row]) for row in cosines.topk(count).indices.tolist()]
+def read_text() -> dict[str, dict[str, list[str]]]:
+    """The demo's text: word → sense → sentences."""
+    paragraphs = [part.splitlines() for part in TEXT.read_text(encoding="utf-8").split("\n\n")]
+    places = [(word, sense) for word, senses in SENSES.items() for sense in senses]
+    text: dict[str, dict[str, list[str]]] = {word: {} for word in SENSES}
+    for (word, sense), sentences in zip(places, paragraphs, strict=True):
+        text[word][sense] = sentences
+    return text
 
 
-def similarity_table(
-    model: ElmoModel, tokenizer: PreTrainedTokenizerBase, word: str, senses: dict[str, list[str]]
-) -> str:
-    """The mean cosine of the word's vectors in every layer: pairs of sentences of one sense, then of two."""
+def find_uses(embedder: ElmoEmbedder, word: str, senses: Mapping[str, Sequence[str]]) -> Uses:
+    """Every use of a word, exactly as it is written, in sentences by sense."""
     sense_of = [sense for sense, sentences in senses.items() for _ in sentences]
     sentences = [sentence for group in senses.values() for sentence in group]
-    vectors = vectors_of_word(model, tokenizer, word, sentences)
-    cosines = vectors @ vectors.mT  # (layers + 2, sentences, sentences)
+    occurrences = embedder.words(sentences, word, layers="all")
+    layers = torch.from_numpy(np.stack([use.vector for use in occurrences], axis=1))  # (layers, uses, size)
+    with torch.no_grad():
+        vectors = torch.cat([layers, embedder.model.mixer(list(layers))[None]])  # (layers + 1, uses, size)
+    return Uses(occurrences, [sense_of[use.number] for use in occurrences], normalize(vectors, dim=-1).numpy())
 
-    columns = [f"layer {layer}" for layer in range(len(cosines) - 1)] + ["mix"]
-    lines = [" " * 24 + "".join(f"{column:>9}" for column in columns)]
+
+def mark(occurrence: Occurrence, before: str = "[", after: str = "]") -> str:
+    """The sentence with the word between marks."""
+    sentence, start, end = occurrence.sentence, occurrence.start, occurrence.end
+    return f"{sentence[:start]}{before}{occurrence.word}{after}{sentence[end:]}"
+
+
+def layer_names(uses: Uses) -> list[str]:
+    """What the vectors are of."""
+    return [f"layer {layer}" for layer in range(len(uses.vectors) - 1)] + ["mix"]
+
+
+def similarities(uses: Uses) -> dict[str, list[float]]:
+    """The mean cosines of pairs of uses of the same sense and of different ones, one a layer and that of the mix."""
+    cosines = uses.vectors @ uses.vectors.swapaxes(1, 2)  # (layers + 1, uses, uses)
+    pairs = list(combinations(range(len(uses.senses)), 2))
+    means = {}
     for title, same in (("same meaning", True), ("different meanings", False)):
-        pairs = [(a, b) for a, b in combinations(range(len(sentences)), 2) if (sense_of[a] == sense_of[b]) is same]
-        mean = torch.stack([cosines[:, a, b] for a, b in pairs]).mean(dim=0)
-        lines.append(f"{title:<24}" + "".join(f"{value:9.2f}" for value in mean.tolist()))
-    return "\n".join(lines)
+        wanted = [cosines[:, a, b] for a, b in pairs if (uses.senses[a] == uses.senses[b]) is same]
+        means[title] = np.mean(wanted, axis=0).tolist()
+    return means
+
+
+def nearest_sense(uses: Uses) -> np.ndarray:
+    """
+    How often the most similar use in another sentence has the same sense, `(layers + 1,)`: each use is left out in turn
+    and compared with all others. Where several are equally near, as all are in layer 0, it is the share among them.
+    """
+    numbers, senses = np.array([use.number for use in uses.occurrences]), np.array(uses.senses)
+    cosines = uses.vectors @ uses.vectors.swapaxes(1, 2)  # (layers + 1, uses, uses)
+    cosines[:, numbers[:, None] == numbers] = -np.inf
+    is_nearest = cosines > cosines.max(axis=-1, keepdims=True) - 1e-6
+    is_same = senses[:, None] == senses
+    return ((is_nearest & is_same).sum(axis=-1) / is_nearest.sum(axis=-1)).mean(axis=-1)

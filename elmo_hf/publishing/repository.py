@@ -26,8 +26,10 @@ CLASSES = {
     model_class.__name__: model_class
     for model_class in (ElmoModel, ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification)
 }
+# Those of sentence-transformers, of which the first lists its modules.
+SENTENCES = ["modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"]
 # What belongs to a model: published from its folder, and gone from the repository when another one comes without it.
-OF_THE_MODEL = [WEIGHTS, INDEX, CONVERSION, HISTORY, RESULTS, "scalar_mixes.json", "curve.svg", "mixes.svg"]
+OF_THE_MODEL = [WEIGHTS, INDEX, CONVERSION, HISTORY, RESULTS, "scalar_mixes.json", "curve.svg", "mixes.svg", *SENTENCES]
 # What is published beside that as it is; the rest of a folder stays on the machine.
 AS_IT_IS = ["tokenizer*.json", "special_tokens_map.json", "*.svg", "*.png", "LICENSE*"]
 REPLACED = [*OF_THE_MODEL, "*_elmo.py", "*.safetensors", PRETRAINING, FINETUNING]
@@ -57,6 +59,8 @@ def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]
     check_model(folder)
     published = [*OF_THE_MODEL, *AS_IT_IS]
     files = {found: folder / found for found in names if any(fnmatch(found, pattern) for pattern in published)}
+    if not _is_sentence_model(folder):
+        files = {found: path for found, path in files.items() if found not in SENTENCES}
     files |= {path.name: path for path in CODE}
     config, settings = (read_json_object(folder / changed) for changed in (CONFIG, TOKENIZER_CONFIG))
     auto_map = {"AutoConfig": "configuration_elmo.ElmoConfig"} | AUTO_MAP
@@ -70,6 +74,14 @@ def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]
         return files | {path.name: path for path in stage.iterdir()}
     check_metadata(read_metadata(folder))
     return files | {CARD: folder / CARD}
+
+
+def _is_sentence_model(folder: Path) -> bool:
+    """Whether sentence-transformers finds all that it needs beside the model: modules in folders are not published."""
+    try:
+        return not any(module["path"] for module in json.loads((folder / SENTENCES[0]).read_text("utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def check_model(folder: Path):

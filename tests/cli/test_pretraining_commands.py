@@ -338,7 +338,7 @@ def test_perplexity_is_that_of_the_package_for_each_text_and_state(run, language
 
 def test_perplexity_without_a_model_is_that_of_the_default_one(run, language_model, text, monkeypatch):
     expected = run("perplexity", language_model, text)
-    monkeypatch.setattr("elmo_hf.cli.pretraining_commands.default_model", lambda: str(language_model))
+    monkeypatch.setattr("elmo_hf.cli.parameters.default_model", lambda: str(language_model))
     assert run("perplexity", text) == expected
     assert expected[0] == 0
 
@@ -359,7 +359,7 @@ def test_perplexity_without_a_model_is_that_of_the_default_one(run, language_mod
 )
 def test_a_mistake_about_perplexity_is_one_line(run, text, language_model, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("elmo_hf.cli.pretraining_commands.default_model", lambda: "model")
+    monkeypatch.setattr("elmo_hf.cli.parameters.default_model", lambda: "model")
     Path("empty.txt").write_text("\n")
     Path("binary").write_bytes(b"\0")
     code, output, error = run("perplexity", *arguments)

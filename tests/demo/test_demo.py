@@ -1,14 +1,15 @@
 """The demo: its text, and what it shows of the model that comes with the package."""
 
+import numpy as np
 import pytest
-import torch
-from transformers import AutoModel, AutoTokenizer
 
-from elmo_hf import default_model
-from elmo_hf.demo.__main__ import main
-from elmo_hf.demo.senses import SENSES, contains, mark, nearest, read_sentences, similarity_table, vectors_of_word
+from elmo_hf import ElmoEmbedder
+from elmo_hf.demo import __main__ as demo
+from elmo_hf.demo.senses import EXAMPLES, SENSES, find_uses, mark, nearest_sense, read_text, similarities
+from elmo_hf.embedding import Occurrence
+from tests.demo.toy import toy_uses
 
-# Words of which every sentence of that sense should have one, roughly: word → one set per sense.
+# Words of which most sentences of that sense have one, and few of the other: word → one set per sense.
 CUES = {
     "bank": (
         {"river", "water", "muddy", "grassy", "stream", "boat", "fish", "willow", "ducks", "grass", "mud", "swam"},
@@ -34,75 +35,97 @@ CUES = {
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(default_model())
-
-
-@pytest.fixture(scope="module")
-def model():
-    return AutoModel.from_pretrained(default_model())
+def embedder():
+    return ElmoEmbedder.from_pretrained()
 
 
 def words_of(sentence: str) -> set[str]:
     return set(sentence.replace(",", " ").replace(".", " ").split())
 
 
-@pytest.mark.parametrize("word", CUES)
-def test_the_text_has_each_ambiguous_word_often_in_both_senses(word):
-    sentences = [words_of(sentence) for sentence in read_sentences() if contains(sentence, word)]
-    for cues, other in (CUES[word], CUES[word][::-1]):
-        assert sum(bool(words & cues) and not words & other for words in sentences) >= 25
-
-
-def test_the_text_is_one_sentence_a_line_and_none_twice():
-    sentences = read_sentences()
-    assert 350 <= len(sentences) <= 500
-    assert len(set(sentences)) == len(sentences)
-    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in sentences)
-
-
-def test_the_shown_sentences_are_not_in_the_text_and_have_their_word():
-    for word, senses in SENSES.items():
-        for sentences in senses.values():
-            assert not set(sentences) & set(read_sentences())
-            assert all(contains(sentence, word) for sentence in sentences)
-
-
-def test_layer_0_is_the_same_in_every_sentence_and_the_others_are_not(model, tokenizer):
-    sentences = ["A bat flew.", "She dropped the bat and ran."]
-    vectors = vectors_of_word(model, tokenizer, "bat", sentences)  # (4, 2, 512)
-    cosines = (vectors[:, 0] * vectors[:, 1]).sum(dim=-1)
-    torch.testing.assert_close(cosines[0], torch.tensor(1.0))
-    assert (cosines[1:] < 0.999).all()
-
-
-def test_the_nearest_occurrence_of_a_sentence_of_the_text_is_itself(model, tokenizer):
-    text = read_sentences()
-    sentence = next(sentence for sentence in text if contains(sentence, "palm"))
-    first, second = nearest(model, tokenizer, "palm", sentence, text, count=2)
-    assert first.sentence == sentence
-    assert first.similarity == pytest.approx(1.0, abs=1e-5)
-    assert second.similarity <= first.similarity
+# ---- the text
 
 
 @pytest.mark.parametrize("word", SENSES)
-def test_a_word_is_more_like_itself_in_the_same_sense(model, tokenizer, word):
-    same, different = (
-        [float(cell) for cell in line.split()[2:]]
-        for line in similarity_table(model, tokenizer, word, SENSES[word]).splitlines()[1:]
-    )
-    assert same[0] == different[0] == 1.0  # layer 0 knows no sense
+def test_each_sense_has_many_sentences_and_they_are_of_that_sense(word):
+    for sense, own, other in zip(SENSES[word], CUES[word], CUES[word][::-1], strict=True):
+        sentences = [words_of(sentence) for sentence in read_text()[word][sense]]
+        assert sum(bool(words & {word, word.capitalize()}) for words in sentences) >= 47
+        with_own, with_other = (sum(bool(words & cues) for words in sentences) for cues in (own, other))
+        assert with_own > len(sentences) / 2 > 2 * with_other
+
+
+def test_the_text_is_one_sentence_a_line_and_none_twice():
+    sentences = [line for senses in read_text().values() for part in senses.values() for line in part]
+    assert len(set(sentences)) == len(sentences) > 500
+    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in sentences)
+
+
+def test_the_examples_are_not_in_the_text():
+    text = {line for senses in read_text().values() for part in senses.values() for line in part}
+    assert not text & {line for senses in EXAMPLES.values() for part in senses.values() for line in part}
+
+
+# ---- what is computed
+
+
+@pytest.mark.parametrize("word", EXAMPLES)
+def test_a_word_is_more_like_itself_in_the_same_sense(embedder, word):
+    means = similarities(find_uses(embedder, word, EXAMPLES[word]))
+    same, different = means["same meaning"], means["different meanings"]
+    assert same[0] == different[0] == pytest.approx(1)  # layer 0 knows no sense
     assert same[-1] > different[-1]  # the mix does
 
 
-def test_only_the_whole_word_is_marked():
-    assert mark("Bats and a bat, not a battle.", "bat") == "Bats and a [bat], not a battle."
+def test_the_mix_is_the_models_own(embedder):
+    uses = find_uses(embedder, "bat", {"animal": ["A bat flew."], "club": ["She dropped the bat and ran."]})
+    mixed = np.stack([use.vector for use in embedder.words([use.sentence for use in uses.occurrences], "bat")])
+    np.testing.assert_allclose(uses.vectors[-1], mixed / np.linalg.norm(mixed, axis=1, keepdims=True), atol=1e-5)
+    assert uses.senses == ["animal", "club"]
 
 
-def test_the_demo_shows_a_table_and_three_neighbours_for_every_sense(capsys):
-    main()
+def test_the_nearest_other_use_decides_and_equals_share():
+    apart = toy_uses([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], "aabb")
+    np.testing.assert_allclose(nearest_sense(apart), [1])
+    mixed = toy_uses([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], "abab")
+    np.testing.assert_allclose(nearest_sense(mixed), [0])
+    equal = toy_uses([[1, 0]] * 4, "aabb")
+    np.testing.assert_allclose(nearest_sense(equal), [1 / 3])
+
+
+def test_a_use_is_not_compared_with_one_in_its_own_sentence():
+    uses = toy_uses([[1, 0], [1, 0], [0, 1], [0.5, 1]], "aabb", numbers=[0, 0, 1, 2])
+    np.testing.assert_allclose(nearest_sense(uses), [0.5])
+
+
+def test_the_word_is_marked_where_it_stands():
+    occurrence = Occurrence("bat", np.ones(1), "Bats and a bat, not a battle.", 11, 14, 0, 3)
+    assert mark(occurrence) == "Bats and a [bat], not a battle."
+
+
+# ---- what is shown
+
+
+def test_the_demo_shows_tables_neighbours_accuracies_and_a_picture(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    demo.main()
     printed = capsys.readouterr().out
-    assert printed.count("different meanings") == len(SENSES)
-    for word in SENSES:
+    assert printed.count("different meanings") == len(EXAMPLES)
+    for word in EXAMPLES:
         shown = [line for line in printed.splitlines() if f"[{word}]" in line]
         assert len(shown) == 4 + 2 * (1 + 3)  # the sentences, then each sense's neighbours
+    for word in SENSES:
+        (line,) = (line for line in printed.splitlines() if line.startswith(f"{word}, "))
+        chance, *layers = map(float, line.split()[-4:])
+        assert chance == pytest.approx(0.5, abs=0.02)
+        assert min(layers) >= 0.8
+    assert f"{tmp_path / 'demo.png'}: “palm”" in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]
+
+
+def test_without_matplotlib_the_demo_says_what_is_missing(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    demo.draw(toy_uses([[1, 0], [0, 1]], "ab"))
+    assert 'pip install "elmo-hf[picture]"' in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ from huggingface_hub.errors import RevisionNotFoundError
 from transformers import AutoModel
 
 from elmo_hf import default_model
+from elmo_hf.embedding import SENTENCE_FILES, write_sentence_files
 from elmo_hf.errors import HubError, ModelError
 from elmo_hf.modeling_elmo import AUTO_MAP
 from elmo_hf.publishing import hub as publishing
@@ -78,7 +79,7 @@ def test_a_complete_repository_comes_in_one_commit(api, push):
 
 def test_the_model_that_comes_with_the_package_is_published_with_its_own_card(api, push):
     push(model=default_model())
-    assert files_of(api) == COMPLETE | {"curve.svg"}
+    assert files_of(api) == COMPLETE | {"curve.svg", *SENTENCE_FILES}
     assert read(api, "README.md") == (Path(default_model()) / "README.md").read_text("utf-8")
 
 
@@ -123,6 +124,18 @@ def test_what_was_pulled_and_is_pushed_again_stays_the_same(hub, api, push, tagg
 
 def test_another_model_leaves_nothing_of_the_one_before(api, push, tagger):
     push(model=tagger)
+    push()
+    assert files_of(api) == COMPLETE
+
+
+def test_a_folder_of_sentence_transformers_is_published_as_one_if_nothing_of_it_lies_elsewhere(api, push, folder):
+    write_sentence_files(folder)
+    push()
+    assert files_of(api) == COMPLETE | {*SENTENCE_FILES}
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(
+        json.dumps([*modules, {"idx": 1, "name": "1", "path": "1_Dense", "type": "x"}])
+    )
     push()
     assert files_of(api) == COMPLETE
 

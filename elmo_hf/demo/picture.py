@@ -1,0 +1,123 @@
+"""A picture of the uses of a word: each a point, coloured by its sense, some with their sentences beside them."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..embedding import Occurrence
+from ..extras import import_extra
+from .senses import Uses
+
+WIDTH, HEIGHT, RESOLUTION = 9.0, 5.8, 150  # inches, and dots per inch
+POINTS = (0.255, 0.09, 0.49, 0.73)  # where they are: left, bottom, width and height, of the whole
+COLOURS, MARKERS, GREY = ("#1b66d1", "#d4550b"), ("o", "^"), "#57606a"
+LABELLED, SPACE = 8, 0.055  # uses of each sense that have their sentences beside them, and the least between two
+
+
+def draw_uses(uses: Uses, path: str | os.PathLike):
+    """
+    Writes a PNG file of the mix's vectors in two dimensions.
+
+    Args:
+        uses: Of a word with two senses.
+        path: The file; one that is there is replaced.
+    """
+    module = import_extra("matplotlib.figure", "picture", "A picture")
+    figure = module.Figure(figsize=(WIDTH, HEIGHT), dpi=RESOLUTION, facecolor="white")
+    axes = figure.add_axes(POINTS)
+    axes.set_axis_off()
+    points, shares = project(uses)
+    senses = list(dict.fromkeys(uses.senses))
+    for sense, colour, marker in zip(senses, COLOURS, MARKERS, strict=True):
+        chosen = points[[name == sense for name in uses.senses]]
+        axes.scatter(*chosen.T, s=46, c=colour, marker=marker, edgecolors="white", linewidths=0.7, zorder=3)
+    axes.autoscale_view()  # else it is not settled where points are
+    for sense, colour in zip(senses, COLOURS, strict=True):
+        _write_sentences(figure, axes, uses, points, sense, colour, on_the_right=sense != senses[0])
+    _write_title(figure, uses, senses, shares)
+    temporary = Path(path).with_name(f".{Path(path).name}.tmp")
+    try:
+        figure.savefig(temporary, format="png", pil_kwargs={"optimize": True})
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def project(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
+    """
+    The mix's vectors in the two directions in which they differ most, their principal components: the first sense is
+    to the left of the second, and above it.
+
+    Returns:
+        Points `(uses, 2)`, and the shares `(2,)` of the variance in these directions.
+    """
+    vectors = uses.vectors[-1]  # (uses, size)
+    left, lengths, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    points = left[:, :2] * lengths[:2]
+    is_first = np.array(uses.senses) == uses.senses[0]
+    step = points[~is_first].mean(axis=0) - points[is_first].mean(axis=0)
+    return points * np.where(step * [1, -1] < 0, -1, 1), (lengths**2 / (lengths**2).sum())[:2]
+
+
+def snippet(occurrence: Occurrence, width: int = 17) -> tuple[str, str, str]:
+    """A word between what stands before and after it: whole words, at most `width` characters on each side."""
+    before, after = occurrence.sentence[: occurrence.start], occurrence.sentence[occurrence.end :]
+    if len(before) > width:
+        before = "… " + before[-width:].partition(" ")[2]
+    if len(after) > width:
+        after = after[:width].rpartition(" ")[0] + " …"
+    return before, occurrence.word, after
+
+
+def _write_title(figure: Any, uses: Uses, senses: list[str], shares: np.ndarray):
+    word, sentences = uses.occurrences[0].word, len({use.number for use in uses.occurrences})
+    title = f"“{word}” in {sentences} sentences, coloured by its meaning"
+    figure.text(0.5, 0.955, title, fontsize=14, weight="bold", ha="center")
+    for sense, colour, marker, place in zip(senses, COLOURS, MARKERS, (0.44, 0.56), strict=True):
+        sign = {"o": "●", "^": "▲"}[marker]
+        figure.text(place, 0.9, f"{sign} {sense}", color=colour, fontsize=11, weight="bold", ha="center")
+    figure.text(
+        0.5,
+        0.025,
+        f"Each point is the word's ELMo vector (mix of the layers) in one sentence; two dimensions by PCA "
+        f"({shares[0]:.0%} and {shares[1]:.0%} of the variance).",
+        fontsize=8,
+        color=GREY,
+        ha="center",
+    )
+
+
+def _write_sentences(
+    figure: Any, axes: Any, uses: Uses, points: np.ndarray, sense: str, colour: str, *, on_the_right: bool
+):
+    """Sentences of a sense in a column beside the points."""
+    rows = [row for row, name in enumerate(uses.senses) if name == sense]
+    chosen = _outermost(points, rows, on_the_right)
+    heights = figure.transFigure.inverted().transform(axes.transData.transform(points[chosen]))[:, 1]
+    x, side = (0.75, "left") if on_the_right else (0.25, "right")
+    for row, y in zip(chosen, _apart(heights), strict=True):
+        before, word, after = (part.replace("$", r"\$") for part in snippet(uses.occurrences[row]))
+        figure.text(x, y, rf"{before}$\bf{{{word}}}${after}", fontsize=8, color=colour, ha=side, va="center")
+        line = {"arrowstyle": "-", "color": colour, "alpha": 0.4, "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}
+        axes.annotate("", points[row], (x, y), textcoords="figure fraction", arrowprops=line, zorder=2)
+
+
+def _outermost(points: np.ndarray, rows: list[int], on_the_right: bool) -> list[int]:
+    """From top to bottom, in bands of equal height, the points nearest to a side."""
+    heights = points[rows, 1]
+    band = ((heights.max() - heights) / (np.ptp(heights) + 1e-9) * LABELLED).astype(int)
+    outwards = points[rows, 0] * (1 if on_the_right else -1)
+    inside = [np.flatnonzero(band == number) for number in np.unique(band)]
+    return [rows[places[outwards[places].argmax()]] for places in inside]
+
+
+def _apart(heights: np.ndarray) -> np.ndarray:
+    """Heights from top to bottom that leave space for a line of text each."""
+    for place in range(1, len(heights)):
+        heights[place] = min(heights[place], heights[place - 1] - SPACE)
+    return heights
+
+
+__all__ = ["draw_uses", "project", "snippet"]

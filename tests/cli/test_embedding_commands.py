@@ -1,0 +1,143 @@
+"""`elmo-hf embed`."""
+
+import json
+import re
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import typer
+
+from elmo_hf import default_model
+from elmo_hf.cli.parameters import model_and_texts
+from elmo_hf.embedding import ElmoEmbedder
+
+TEXT = "He sat on the bank of the river.\n\nThe bank was closed.\n"
+
+
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT)
+    return "text.txt"
+
+
+def test_text_becomes_vectors_with_the_model_that_comes_with_the_package(run, text, tmp_path):
+    code, output, error = run("embed", text, "--out", "out.hdf5")
+    assert (code, output) == (0, f"{tmp_path / 'out.hdf5'}: 3 records, 14 words\n")
+    assert re.search(r"embedding: 100%.*tokens/s\]", error)
+    expected = ElmoEmbedder.from_pretrained().embed(TEXT.splitlines())
+    with h5py.File("out.hdf5") as file:
+        for number, vectors in enumerate(expected):
+            np.testing.assert_allclose(file[str(number)][...], vectors, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layers", "shape"),
+    [("all", (3, 9, 8)), ("0,2", (2, 9, 8)), ("1", (9, 8)), ("-1", (9, 8)), ("top", (9, 8)), ("0,", None)],
+)
+def test_layers_are_named_or_numbered(run, folder, text, layers, shape):
+    code, _, error = run("embed", folder, text, "--out", "out.hdf5", "--layers", layers)
+    if shape is None:
+        assert code == 2
+        assert "`layers` must be one of" in error
+    else:
+        with h5py.File("out.hdf5") as file:
+            assert file["0"].shape == shape
+
+
+def test_a_column_of_words_may_be_pooled_into_an_array(run, folder, text):
+    with open("text.jsonl", "w") as file:
+        file.writelines(json.dumps({"id": 1, "tokens": line.split()}) + "\n" for line in TEXT.splitlines())
+    options = ["--column", "tokens", "--pooling", "max", "--dtype", "float16", "--format", "npy", "--batch-tokens", 5]
+    assert run("embed", "--model", folder, "text.jsonl", "--out", "out", *options)[0] == 0
+    sentences = [line.split() for line in TEXT.splitlines()]
+    expected = ElmoEmbedder.from_pretrained(folder).embed(sentences, pooling="max")
+    np.testing.assert_allclose(np.load("out").astype("float32"), expected, atol=1e-2)
+
+
+def test_the_files_of_safetensors_are_named(run, folder, text, tmp_path):
+    _, output, _ = run("embed", folder, text, "--out", "out.safetensors", "--words")
+    assert output == f"{tmp_path / 'out.safetensors.index.json'}: 3 records, 12 words\n"
+
+
+def test_standard_input_is_text_or_what_is_said(run, folder, text, monkeypatch):
+    for name, content, options in (
+        ("a", TEXT, []),
+        ("b", "".join(json.dumps({"text": line}) + "\n" for line in TEXT.splitlines()), ["--input-format", "jsonl"]),
+    ):
+        (folder.parent / "input").write_text(content)
+        with open(folder.parent / "input") as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            code, _, error = run("embed", folder, "-", "--out", f"{name}.npz", *options)
+        assert code == 0
+        assert re.search(r"embedding: \S+B \[.*tokens/s\]", error)  # without an end that is not known
+    assert (folder.parent / "a.npz").read_bytes() == (folder.parent / "b.npz").read_bytes()
+
+
+def test_bad_lines_are_named_and_counted(run, folder, text, tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"text": "a b"}\nno\n{"other": 1}\n{"text": ""}\n')
+    code, output, error = run("embed", folder, "bad.jsonl", "--out", "out.npz")
+    assert (code, output) == (2, "")
+    assert error.splitlines()[-1].startswith("elmo-hf: bad.jsonl, line 2: no JSON")
+    code, output, error = run("embed", folder, "bad.jsonl", "--out", "out.npz", "--resume", "--skip-bad")
+    assert (code, output) == (0, f"{tmp_path / 'out.npz'}: 2 records, 2 words, 2 bad lines skipped\n")
+    assert re.findall(r"skipped: bad.jsonl, line (\d)", error) == ["2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["text.txt"], "--out"),
+        (["none.txt", "--out", "out.npz"], "No such file or folder: none.txt"),
+        (["folder", "--out", "out.npz"], "name at least one text"),
+        (["missing-model", "text.txt", "--out", "out.npz"], "missing-model cannot be loaded"),
+        (["folder", "text.txt", "--out", "out.xml"], "give --format"),
+        (["folder", "text.txt", "--out", "out.hdf5", "--dtype", "bfloat16"], "HDF5 has no bfloat16"),
+        (["folder", "text.txt", "--out", "out.npy"], "take --pooling mean"),
+        (["folder", "text.txt", "--out", "out.npz", "--layers", "7"], "from 0 to 2"),
+        (["folder", "text.txt", "--out", "out.npz", "--batch-tokens", "0"], "1 token or more"),
+        (["folder", "text.txt", "--out", "none/out.npz"], "There is no folder"),
+        (["folder", "text.txt", "--out", "text.txt", "--format", "npz"], "text.txt exists"),
+        (["folder", "binary", "--out", "out.npz"], "binary, line 1, is not UTF-8 text"),
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_is_one_line(run, folder, text, tmp_path, arguments, message):
+    (tmp_path / "binary").write_bytes(b"\0")
+    code, output, error = run("embed", *arguments)
+    assert (code, output) == (2, "")
+    line = error.splitlines()[-1]
+    assert line.startswith("elmo-hf: ")
+    assert message in line
+    assert not (tmp_path / "out.npz").exists()
+
+
+# ---- which argument is the model
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option", "model", "texts"),
+    [
+        (["text.txt"], None, None, ["text.txt"]),
+        (["folder", "text.txt"], None, "folder", ["text.txt"]),
+        (["me/elmo", "text.txt"], None, "me/elmo", ["text.txt"]),
+        (["me/elmo", "me/dataset", "-"], None, "me/elmo", ["me/dataset", "-"]),
+        (["me/dataset"], None, None, ["me/dataset"]),
+        (["wikitext:wikitext-2", "text.txt"], None, None, ["wikitext:wikitext-2", "text.txt"]),
+        (["missing.txt", "text.txt"], None, None, ["missing.txt", "text.txt"]),
+        (["missing.parquet", "text.txt"], None, None, ["missing.parquet", "text.txt"]),
+        (["-", "text.txt"], None, None, ["-", "text.txt"]),
+        (["me/one", "me/other"], "folder", "folder", ["me/one", "me/other"]),
+        (["elmo-english-compact", "text.txt"], None, None, ["text.txt"]),
+    ],
+    ids=str,
+)
+def test_the_first_argument_is_the_model_if_it_can_be_no_text(folder, text, arguments, option, model, texts):
+    assert model_and_texts(arguments, option) == (model or default_model(), texts)
+
+
+def test_a_model_alone_is_not_enough(folder, text):
+    with pytest.raises(typer.BadParameter, match="name at least one text"):
+        model_and_texts(["folder"])
