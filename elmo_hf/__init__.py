@@ -18,6 +18,7 @@ from .classification_elmo import (
 )
 from .configuration_elmo import ElmoConfig
 from .default_model import default_model
+from .language_model import ElmoLanguageModel, score
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoModelOutput, ElmoPreTrainedModel, ElmoStates
@@ -46,6 +47,7 @@ __all__ = [
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
     "ElmoInt8Config",
+    "ElmoLanguageModel",
     "ElmoLayerCache",
     "ElmoMixer",
     "ElmoModel",
@@ -57,4 +59,5 @@ __all__ = [
     "ElmoTokenizer",
     "__version__",
     "default_model",
+    "score",
 ]

@@ -157,6 +157,7 @@ def test_the_public_names_are_these():
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",
         "ElmoInt8Config",
+        "ElmoLanguageModel",
         "ElmoLayerCache",
         "ElmoMixer",
         "ElmoModel",
@@ -168,4 +169,5 @@ def test_the_public_names_are_these():
         "ElmoTokenizer",
         "__version__",
         "default_model",
+        "score",
     ]
