@@ -18,6 +18,7 @@ from .classification_elmo import (
 )
 from .configuration_elmo import ElmoConfig
 from .default_model import default_model
+from .embedding import ElmoEmbedder
 from .language_model import ElmoLanguageModel, score
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
@@ -42,6 +43,7 @@ ElmoTokenizer.register_for_auto_class()
 
 __all__ = [
     "ElmoConfig",
+    "ElmoEmbedder",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",
     "ElmoForSequenceClassification",

@@ -10,18 +10,25 @@ import io
 import lzma
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 from .errors import TextError
 
+STANDARD_INPUT = "-"
 BLOCK = 1 << 16  # bytes of text read at a time
+ROWS = 100  # of a dataset read at a time; a row may be a book
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP, XZ, ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 # `BZh9` alone could be a word; what follows is the mark of a block, or of the end.
 BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
+
+# Python takes these for white space, Unicode and the tokenizer do not.
+SEPARATORS = re.compile("[\x1c-\x1f]")
+PRETOKENIZED_WORD = re.compile("[\\S\x1c-\x1f]+")
 
 SAVED_DATASET = ({"dataset_info.json", "state.json"}, {"dataset_dict.json"})  # files of `save_to_disk`
 HUB_NAME = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)?(?::[^:/\\]+)?", re.ASCII)
@@ -32,58 +39,106 @@ FILE_NAME = re.compile(
 Report = Callable[[int], object]
 
 
+def split_words(sentence: str) -> list[str]:
+    """The words of a pretokenised sentence: what blanks separate, as the tokenizer's "whitespace" splitting has it."""
+    if sentence.isprintable() or not SEPARATORS.search(sentence):  # the first test is cheap, and nearly always enough
+        return sentence.split()
+    return PRETOKENIZED_WORD.findall(sentence)
+
+
 # ---- files
 
 
 def read_lines(path: str, report: Report) -> Iterator[list[str]]:
     """The lines of a file, many at a time. They end with `\\n` only: other breaks are characters of a sentence."""
     done = 0  # lines
+    for text in _whole_lines(path, report):
+        lines = _decode(text, source_name(path), done)
+        yield lines
+        done += len(lines)
+
+
+def lines_or_errors(path: str, report: Report = lambda _: None) -> Iterator[tuple[int, str | TextError]]:
+    """
+    The lines of a file one by one, counted from 1, without their ends; in the place of one that is no text its error.
+    """
+    done = 0
+    for text in _whole_lines(path, report):
+        for line in _decode_each(text, source_name(path), done):
+            done += 1
+            yield done, line if isinstance(line, TextError) else line.rstrip("\r")
+
+
+def source_name(path: str) -> str:
+    """What a message calls it."""
+    return "standard input" if path == STANDARD_INPUT else path
+
+
+def _whole_lines(path: str, report: Report) -> Iterator[bytes]:
+    """One or more lines at a time, without the end of the last one."""
     unfinished: list[bytes] = []  # the pieces of the last line, whose end is not read yet
     for block in _read_blocks(path, report):
-        if (nul := block.find(0)) >= 0:
-            raise _not_text(path, done + 1 + block.count(b"\n", 0, nul), "it holds a NUL byte")
         whole, newline, rest = block.rpartition(b"\n")
         if newline:
-            lines = _decode(b"".join([*unfinished, whole]), path, done)
-            yield lines
-            done += len(lines)
+            yield b"".join([*unfinished, whole])
             unfinished = [rest]
+        elif 0 in block:
+            unfinished = [b"\0"]  # no text, and perhaps without an end: that it is none is all that is kept
         else:
             unfinished.append(block)
-    yield _decode(b"".join(unfinished), path, done)
+    if last := b"".join(unfinished):
+        yield last
 
 
-def _decode(text: bytes, path: str, done: int) -> list[str]:
+def _decode(text: bytes, name: str, done: int) -> list[str]:
     """The lines of a text that begins after `done` others."""
     if done == 0:
         text = text.removeprefix(BYTE_ORDER_MARK)
+    if (nul := text.find(0)) >= 0:
+        raise _not_text(name, done + 1 + text.count(b"\n", 0, nul), "it holds a NUL byte")
     try:
         return text.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         line = done + 1 + text.count(b"\n", 0, error.start)
-        raise _not_text(path, line, f"{error.reason}, {text[error.start]:#04x}") from error
+        raise _not_text(name, line, f"{error.reason}, {text[error.start]:#04x}") from error
 
 
-def _not_text(path: str, line: int, reason: str) -> TextError:
-    return TextError(f"{path}, line {line}, is not UTF-8 text: a binary file? ({reason})")
+def _decode_each(text: bytes, name: str, done: int) -> Sequence[str | TextError]:
+    """The same, with an error in the place of each line that is no text."""
+    try:
+        return _decode(text, name, done)
+    except TextError as error:
+        if b"\n" not in text:
+            return [error]
+    return [line for number, part in enumerate(text.split(b"\n")) for line in _decode_each(part, name, done + number)]
+
+
+def _not_text(name: str, line: int, reason: str) -> TextError:
+    return TextError(f"{name}, line {line}, is not UTF-8 text: a binary file? ({reason})")
 
 
 def _read_blocks(path: str, report: Report) -> Iterator[bytes]:
     """The bytes of a file, decompressed."""
-    with one_line_errors(f"{path} cannot be read", OSError):
-        raw = open(path, "rb")  # noqa: SIM115 (closed below, with the errors of others left alone)
+    name = source_name(path)
+    with one_line_errors(f"{name} cannot be read", OSError):
+        raw = _standard_input() if path == STANDARD_INPUT else open(path, "rb")  # noqa: SIM115 (closed below)
     with raw:
-        with one_line_errors(f"{path} cannot be read", OSError):
-            file = _decompressed(raw, path)
+        with one_line_errors(f"{name} cannot be read", OSError):
+            file = _decompressed(raw, name)
         position, block = 0, b"..."
         while block:
             # Each library has errors of its own for damaged data.
-            with one_line_errors(f"{path} is damaged or was cut short, fetch it again", Exception):
+            with one_line_errors(f"{name} is damaged or was cut short, fetch it again", Exception):
                 block = file.read(BLOCK)
             if raw.seekable():
                 report(raw.tell() - position)
                 position = raw.tell()
             yield block
+
+
+def _standard_input() -> io.BufferedReader:
+    """Bytes of a descriptor of its own, which can be closed as a file's."""
+    return open(os.dup(sys.stdin.fileno()), "rb")
 
 
 def _decompressed(raw: io.BufferedReader, path: str) -> io.BufferedIOBase:
@@ -174,6 +229,50 @@ def load_named_dataset(name: str, split: str, *, streaming: bool) -> Any:
         return datasets.load_dataset(path, config or None, split=split, streaming=streaming)
 
 
+class DatasetColumn:
+    """
+    A column of a dataset, many rows at a time.
+
+    Args:
+        name: Of the dataset, for messages.
+        dataset: As [`load_saved_dataset`] and [`load_named_dataset`] give it.
+        find: Chooses the column among the names that are there, or refuses them.
+
+    Attributes:
+        size (`int`, *optional*): Bytes; `None` if the length of the dataset is not known.
+    """
+
+    def __init__(self, name: str, dataset: Any, find: Callable[[Sequence[str]], str]):
+        self.name, self._find = name, find
+        self._rows: int | None = None
+        self.size: int | None = None
+        if dataset.column_names is not None:  # not known of every stream
+            dataset = dataset.select_columns([find(dataset.column_names)])
+        if hasattr(dataset, "num_rows"):
+            dataset = dataset.with_format(None)
+            self._rows, self.size = dataset.num_rows, dataset.data.nbytes
+        self._dataset = dataset
+
+    def read(self, report: Report) -> Iterator[list]:
+        """The column's values; the bytes of `size` that were read are reported."""
+        reading = f"{self.name} cannot be read"
+        with one_line_errors(reading, Exception):
+            batches = iter(self._dataset.iter(batch_size=ROWS))
+        position = 0
+        while True:
+            with one_line_errors(reading, Exception):
+                batch = next(batches, None)
+            if batch is None:
+                break
+            values = batch[self._find(list(batch))]
+            if self._rows and self.size:  # rows are counted, bytes are reported
+                report((position + len(values)) * self.size // self._rows - position * self.size // self._rows)
+                position += len(values)
+            else:
+                report(sum(len(value) for value in values if isinstance(value, str)))
+            yield values
+
+
 def _import_datasets(source: str) -> ModuleType:
     try:
         return importlib.import_module("datasets")
@@ -210,12 +309,17 @@ def in_one_line(error: Exception) -> str:
 
 __all__ = [
     "FILE_NAME",
+    "STANDARD_INPUT",
+    "DatasetColumn",
     "Report",
     "in_one_line",
     "is_saved_dataset",
+    "lines_or_errors",
     "load_named_dataset",
     "load_saved_dataset",
     "may_be_dataset",
     "one_line_errors",
     "read_lines",
+    "source_name",
+    "split_words",
 ]

@@ -15,6 +15,7 @@ from ..configuration_elmo import ElmoConfig
 from ..default_model import default_model, find_model
 from ..finetuning.settings import FinetuningSettings
 from ..processes import this_process
+from ..records import kind_of, numbered_lines
 from .parameters import bad_parameters, parse_assignments
 
 finetune = typer.Typer()
@@ -204,12 +205,12 @@ def predict(
 
 
 def _lines(file: str) -> Iterator[str]:
-    lines = (line for line in sys.stdin) if file == "-" else (line for _, line in finetuning.numbered_lines(file))
+    lines = (line for line in sys.stdin) if file == "-" else (line for _, line in numbered_lines(file))
     return (line.strip() for line in lines if line.strip())
 
 
 def _sentences(file: str, tokenizer, pretokenized: bool, options: dict[str, Any]) -> Iterator[list[str]]:
-    if file != "-" and finetuning.kind_of(file) in ("conllu", "jsonl", "columns", "dataset"):
+    if file != "-" and kind_of(file) in ("conllu", "jsonl", "conll", "dataset"):
         yield from (sentence.words for sentence in finetuning.read_tagged(file, with_tags=False, **options))
         return
     for line in _lines(file):
@@ -217,7 +218,7 @@ def _sentences(file: str, tokenizer, pretokenized: bool, options: dict[str, Any]
 
 
 def _texts(file: str, options: dict[str, Any]) -> Iterator[finetuning.LabelledText]:
-    if file != "-" and finetuning.kind_of(file) in ("jsonl", "csv", "tsv", "dataset"):
+    if file != "-" and kind_of(file) in ("jsonl", "csv", "tsv", "dataset"):
         yield from finetuning.read_labelled(file, with_labels=False, **options)
         return
     yield from map(finetuning.LabelledText, _lines(file))

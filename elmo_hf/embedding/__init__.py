@@ -1,1 +1,6 @@
 """Text in, contextual vectors out: from a sentence to a corpus."""
+
+from .batches import BATCH_TOKENS
+from .embedder import ElmoEmbedder
+
+__all__ = ["BATCH_TOKENS", "ElmoEmbedder"]

@@ -2,7 +2,6 @@
 
 from .classification_data import LabelledText, read_labelled
 from .prediction import LabelledResult, as_conll, as_json, load_head, predict_labels, predict_tags
-from .records import kind_of, numbered_lines
 from .run import FinetuningRun, TaskData, reading_options
 from .settings import FinetuningSettings
 from .tagging_data import TaggedSentence, read_tagged
@@ -24,10 +23,8 @@ __all__ = [
     "as_conll",
     "as_json",
     "build_head",
-    "kind_of",
     "learned_vectors",
     "load_head",
-    "numbered_lines",
     "predict_labels",
     "predict_tags",
     "read_labelled",

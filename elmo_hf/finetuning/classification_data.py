@@ -1,11 +1,10 @@
 """Texts, or pairs of texts, with a label: JSON lines, CSV, TSV, datasets."""
 
-import csv
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import TextError
-from .records import dataset_rows, find_column, json_rows, kind_of, numbered_lines
+from ..records import dataset_rows, filled_rows, find_column, json_rows, kind_of, table_rows
 
 # Names of columns that are known.
 TEXT = ("text", "sentence", "sentence1", "premise", "question")
@@ -51,31 +50,13 @@ def read_labelled(
     elif kind == "jsonl":
         rows = json_rows(source)
     elif kind in ("csv", "tsv"):
-        rows = _table_rows(source, "," if kind == "csv" else "\t")
+        rows = table_rows(source, "," if kind == "csv" else "\t")
     else:
         raise TextError(f"{source}: the name should end in .jsonl, .csv or .tsv, and say what is inside.")
-    found = list(_texts(rows, text_name, pair_name, label_name, with_labels))
+    found = list(_texts(filled_rows(rows), text_name, pair_name, label_name, with_labels))
     if not found:
         raise TextError(f"There is not a single text in {source}.")
     return found
-
-
-def _table_rows(source: str, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    lines = numbered_lines(source)
-    # Quotes have a meaning in CSV; in TSV they are characters as any other.
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, quoting=quoting, strict=True)
-    try:
-        names = next(reader, None)
-        for values in reader:
-            where = f"{source}, line {reader.line_num}"
-            if not values:
-                continue
-            if len(values) != len(names or ()):
-                raise TextError(f"{where}: {len(values)} columns, and {len(names or ())} names at the top.")
-            yield where, dict(zip(names or (), values, strict=True))
-    except csv.Error as error:
-        raise TextError(f"{source}, line {reader.line_num}: {error}.") from error
 
 
 def _texts(

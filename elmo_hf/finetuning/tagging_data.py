@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ..conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
 from ..errors import TextError
-from .records import dataset_rows, find_column, json_rows, kind_of, numbered_lines
+from ..records import dataset_rows, filled_rows, find_column, json_rows, kind_of, without_errors
 
-CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "pos_tags", "labels")  # names of columns that are known
 
 
@@ -46,17 +46,19 @@ def read_tagged(
     """
     kind = kind_of(source)
     if kind == "dataset":
-        sentences = _from_rows(dataset_rows(source, split), words_name, tags_name, with_tags)
+        sentences = _from_rows(filled_rows(dataset_rows(source, split)), words_name, tags_name, with_tags)
     elif kind == "jsonl":
-        sentences = _from_rows(json_rows(source), words_name, tags_name, with_tags)
+        sentences = _from_rows(filled_rows(json_rows(source)), words_name, tags_name, with_tags)
     elif kind == "conllu":
         if field not in CONLLU_FIELDS:
             raise TextError(f"CoNLL-U has no field {field!r}: choose one of {', '.join(CONLLU_FIELDS)}.")
         tag_index = CONLLU_FIELDS.index(field) if with_tags else None
-        sentences = _from_columns(_conllu_lines(source), source, 1, tag_index)
+        lines = without_errors(column_sentences(source, conllu=True))
+        sentences = (_from_columns(sentence, FORM, tag_index) for sentence in lines)
     else:
-        lines = ((number, _columns(line)) for number, line in numbered_lines(source))
-        sentences = _from_columns(lines, source, word_column, tag_column if with_tags else None)
+        tag_index = tag_column if with_tags else None
+        lines = without_errors(column_sentences(source))
+        sentences = (_from_columns(sentence, word_column, tag_index) for sentence in lines)
     found = [_with_beginnings(sentence) for sentence in sentences]
     if not found:
         raise TextError(f"There is not a single sentence in {source}.")
@@ -78,49 +80,20 @@ def _with_beginnings(sentence: TaggedSentence) -> TaggedSentence:
     )
 
 
-def _columns(line: str) -> list[str]:
-    """Separated by tabs if there are any, else by blanks; other spaces, as in "10\N{NO-BREAK SPACE}000", are no end."""
-    return [column for column in line.split("\t" if "\t" in line else " ") if column.strip()]
-
-
-def _conllu_lines(source: str) -> Iterator[tuple[int, list[str]]]:
-    """Numbered lines of ten fields, and empty ones; without comments, multi-word tokens and empty nodes."""
-    for number, line in numbered_lines(source):
-        if line.startswith("#"):
-            continue
-        fields = line.split("\t") if line.strip() else []
-        if fields and len(fields) != len(CONLLU_FIELDS):
-            raise TextError(f"{source}, line {number}: CoNLL-U has 10 fields separated by tabs, found {len(fields)}.")
-        if not fields or fields[0].isdigit():
-            yield number, fields
-        elif not all(part.isdigit() for part in fields[0].replace(".", "-").split("-")):
-            raise TextError(f"{source}, line {number}: the first field of CoNLL-U is a number, found {fields[0]!r}.")
-
-
-def _from_columns(
-    lines: Iterable[tuple[int, list[str]]], source: str, word_column: int, tag_column: int | None
-) -> Iterator[TaggedSentence]:
+def _from_columns(lines: Iterable[ColumnLine], word_column: int, tag_column: int | None) -> TaggedSentence:
     words: list[str] = []
     tags: list[str] = []
-    width = None
-    for number, columns in [*lines, (0, [])]:
-        if columns and columns[0] != "-DOCSTART-":
-            width = width or len(columns)
-            if len(columns) != width:
-                raise TextError(f"{source}, line {number}: {len(columns)} columns, and {width} in the lines before.")
-            try:
-                words.append(columns[word_column])
-                if tag_column is not None:
-                    if len(columns) < 2:
-                        raise IndexError
-                    tags.append(columns[tag_column])
-            except IndexError:
-                raise TextError(
-                    f"{source}, line {number}: a word and its tag should be here, found {' '.join(columns)!r:.60}."
-                ) from None
-        elif not columns and words:
-            yield TaggedSentence(words, tags if tag_column is not None else None)
-            words, tags = [], []
+    for where, columns in lines:
+        try:
+            words.append(columns[word_column])
+            if tag_column is not None:
+                if len(columns) < 2:
+                    raise IndexError
+                tags.append(columns[tag_column])
+        except IndexError:
+            found = " ".join(columns)
+            raise TextError(f"{where}: a word and its tag should be here, found {found!r:.60}.") from None
+    return TaggedSentence(words, tags if tag_column is not None else None)
 
 
 def _from_rows(
@@ -145,4 +118,4 @@ def _check_strings(where: str, values: Any):
         raise TextError(f"{where}: a list of strings should be here, found {values!r:.60}.")
 
 
-__all__ = ["CONLLU_FIELDS", "TaggedSentence", "read_tagged"]
+__all__ = ["TaggedSentence", "read_tagged"]

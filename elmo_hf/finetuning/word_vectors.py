@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import TextError
+from ..records import numbered_lines
 from ..tokenization_elmo import ElmoTokenizer
-from .records import numbered_lines
 
 NUM_SPECIALS = 3  # <S>, </S>, <UNK>
 

@@ -7,13 +7,13 @@ documents. Nothing but the document being read, and the block it came in, is in 
 
 import glob
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from ..errors import TextError
 from ..text_sources import (
+    DatasetColumn,
     Report,
     in_one_line,
     is_saved_dataset,
@@ -22,22 +22,10 @@ from ..text_sources import (
     may_be_dataset,
     one_line_errors,
     read_lines,
+    split_words,
 )
 
-ROWS = 100  # of a dataset read at a time; a row may be a book
-
-# Python takes these for white space, Unicode and the tokenizer do not.
-SEPARATORS = re.compile("[\x1c-\x1f]")
-PRETOKENIZED_WORD = re.compile("[\\S\x1c-\x1f]+")
-
 Source = str | os.PathLike[str]
-
-
-def split_words(sentence: str) -> list[str]:
-    """The words of a pretokenised sentence: what blanks separate, as the tokenizer's "whitespace" splitting has it."""
-    if sentence.isprintable() or not SEPARATORS.search(sentence):  # the first test is cheap, and nearly always enough
-        return sentence.split()
-    return PRETOKENIZED_WORD.findall(sentence)
 
 
 class Corpus:
@@ -144,23 +132,17 @@ class _DatasetShard:
         self.name = name
         self.identity = ("dataset", identity)
         self._column = column
-        self._rows: int | None = None
-        self.size: int | None = None
-        if dataset.column_names is not None:  # not known of every stream
-            self._check_columns(dataset.column_names)
-            dataset = dataset.select_columns([column])
-        if hasattr(dataset, "num_rows"):
-            dataset = dataset.with_format(None)
-            self._rows, self.size = dataset.num_rows, dataset.data.nbytes
-        self._dataset = dataset
+        self._values = DatasetColumn(name, dataset, self._find)
+        self.size = self._values.size
 
-    def _check_columns(self, columns: Iterable[str]):
+    def _find(self, columns: Sequence[str]) -> str:
         if self._column not in columns:
             raise TextError(f"{self.name} has no column {self._column!r}: choose one of {', '.join(columns)}.")
+        return self._column
 
     def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
         number = 0
-        for texts in self._read(report):
+        for texts in self._values.read(report):
             for text in texts:
                 if isinstance(text, str):
                     sentences = [sentence for line in text.split("\n") if (sentence := line.strip())]
@@ -171,26 +153,6 @@ class _DatasetShard:
                         f"{self.name}, row {number}: the column {self._column!r} holds no text but {text!r:.60}."
                     )
                 number += 1
-
-    def _read(self, report: Report) -> Iterator[list]:
-        """The column, many rows at a time."""
-        reading = f"{self.name} cannot be read"
-        with one_line_errors(reading, Exception):
-            batches = iter(self._dataset.iter(batch_size=ROWS))
-        position = 0
-        while True:
-            with one_line_errors(reading, Exception):
-                batch = next(batches, None)
-            if batch is None:
-                break
-            self._check_columns(batch)
-            texts = batch[self._column]
-            if self._rows and self.size:  # rows are counted, bytes are reported
-                report((position + len(texts)) * self.size // self._rows - position * self.size // self._rows)
-                position += len(texts)
-            else:
-                report(sum(len(text) for text in texts if isinstance(text, str)))
-            yield texts
 
 
 # ---- sources
