@@ -152,6 +152,7 @@ def test_the_public_names_are_these():
     """A name added or lost here is a decision, not an accident."""
     assert sorted(elmo_hf.__all__) == [
         "ElmoConfig",
+        "ElmoEmbedder",
         "ElmoForPreTraining",
         "ElmoForPreTrainingOutput",
         "ElmoForSequenceClassification",

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
+from ..embedding.sentences import Sentence, checked
 from ..errors import TextError
 from ..text_inputs_elmo import without_surrogates
 from ..tokenization_elmo import ElmoTokenizer
 from ..word_splitting_elmo import segmenter_errors
-from .reading import Text, words_of
 
 MARK = "**"
 HOW_TO_MARK = "mark one word, as in 'He sat on the **bank** of the river.'"
@@ -27,7 +27,7 @@ class Context(NamedTuple):
     after: list[str]
 
 
-def find_context(text: Text, position: int | tuple[int, int] | None, tokenizer: ElmoTokenizer) -> Context:
+def find_context(text: Sentence, position: int | tuple[int, int] | None, tokenizer: ElmoTokenizer) -> Context:
     """
     Args:
         text: With a `**marked**` word; or as it is, or as words, with a position.
@@ -35,7 +35,7 @@ def find_context(text: Text, position: int | tuple[int, int] | None, tokenizer: 
         tokenizer: Cuts text into words.
     """
     if not isinstance(text, str):
-        words = words_of(text, tokenizer)
+        words = list(next(checked([text])))
         if not isinstance(position, int) or not 0 <= position < len(words):
             raise TextError(f"Of {len(words)} words the position must be 0 to {len(words) - 1}, found {position!r}.")
         return Context(words[:position], [words[position]], words[position + 1 :])

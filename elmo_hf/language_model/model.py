@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from ..default_model import default_model, find_model
+from ..embedding.batches import WINDOW, windows
+from ..embedding.sentences import Sentence
 from ..errors import ModelError, TextError
 from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..softmax_elmo import ElmoAdaptiveSoftmax
@@ -17,7 +19,7 @@ from ..tokenization_elmo import ElmoTokenizer
 from .answers import Candidate, StaticNeighbor, Substitute, TextScore
 from .contexts import find_context
 from .loading import load_language_model
-from .reading import NO_LABEL, Rows, Text, batches, windows, words_of
+from .reading import NO_LABEL, TOKENS_AT_ONCE, Rows, batches, tokenized
 from .static_vectors import encode_words, encoder_vectors, softmax_vectors
 
 FORWARD, BACKWARD = 0, 1
@@ -66,6 +68,7 @@ class ElmoLanguageModel:
         """
         name = default_model() if model is None else find_model(os.fspath(model))
         loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype)
+        loaded.cache_words()
         return cls(loaded if device is None else loaded.to(torch.device(device)), tokenizer)
 
     # ---- how likely a text is
@@ -74,7 +77,7 @@ class ElmoLanguageModel:
     def score(self, texts: str) -> TextScore: ...
 
     @overload
-    def score(self, texts: Iterable[Text]) -> list[TextScore]: ...
+    def score(self, texts: Iterable[Sentence]) -> list[TextScore]: ...
 
     def score(self, texts):
         """
@@ -88,9 +91,9 @@ class ElmoLanguageModel:
         """
         return next(self.score_iter([texts])) if isinstance(texts, str) else list(self.score_iter(texts))
 
-    def score_iter(self, texts: Iterable[Text]) -> Iterator[TextScore]:
+    def score_iter(self, texts: Iterable[Sentence]) -> Iterator[TextScore]:
         """As [`~ElmoLanguageModel.score`] of many texts, of which a few are in memory at a time."""
-        for window in windows(words_of(text, self.tokenizer) for text in texts):
+        for window in windows(tokenized(texts, self.tokenizer), WINDOW * TOKENS_AT_ONCE):
             scores: dict[int, TextScore] = {}
             for numbers in batches(window):
                 scores.update(zip(numbers, self._score([window[number] for number in numbers]), strict=True))
@@ -100,31 +103,26 @@ class ElmoLanguageModel:
     def _score(self, texts: Sequence[list[str]]) -> list[TextScore]:
         rows = self._rows(texts)
         labels = rows.labels()
-        found = [np.zeros(rows.places.shape) for _ in NAMES]  # at the positions from which the words are predicted
-        for direction, piece, top in rows.read(self.model.elmo, self.model.config.directions):
-            wanted = labels[direction][:, piece]
+        found = [np.zeros(labels[way].shape) for way in (FORWARD, BACKWARD)]  # where it was predicted from
+        for way, piece, top in rows.read(self.model.elmo, self.model.config.directions):
+            wanted = labels[way][:, piece]
             chosen = wanted != NO_LABEL
             log_probs = self.model.softmax.label_log_probs(top[chosen.to(top.device)], wanted[chosen].to(top.device))
-            found[direction][:, piece][chosen.numpy()] = log_probs.double().cpu().numpy()
+            found[way][:, piece][chosen.numpy()] = log_probs.double().cpu().numpy()
         unknown = (rows.ids == self.tokenizer.unk_token_id)[rows.places].numpy()
         return [
-            self._text_score(words, unknown[row], *(direction[row] for direction in found))
-            for row, words in enumerate(texts)
+            TextScore(
+                tokens=tokens,
+                unknown=unknown[row, : len(tokens)].copy(),
+                forward=np.append(0.0, found[FORWARD][row, : len(tokens) - 1]) if self._reads(FORWARD) else None,
+                backward=np.append(found[BACKWARD][row, 1 : len(tokens)], 0.0) if self._reads(BACKWARD) else None,
+            )
+            for row, tokens in enumerate(texts)
         ]
-
-    def _text_score(self, words: list[str], unknown: np.ndarray, after: np.ndarray, before: np.ndarray) -> TextScore:
-        """`after` and `before`: what is predicted from each position, hence of the next one and of the last one."""
-        length = len(words) + 2
-        return TextScore(
-            tokens=[self.tokenizer.bos_token, *words, self.tokenizer.eos_token],
-            unknown=unknown[:length].copy(),
-            forward=np.append(0.0, after[: length - 1]) if self._reads(FORWARD) else None,
-            backward=np.append(before[1:length], 0.0) if self._reads(BACKWARD) else None,
-        )
 
     # ---- which words fit where
 
-    def next_words(self, text: Text, k: int = 10, *, boundary: bool = False) -> list[Candidate]:
+    def next_words(self, text: Sentence, k: int = 10, *, boundary: bool = False) -> list[Candidate]:
         """
         The most likely words after a text, read forward.
 
@@ -133,11 +131,11 @@ class ElmoLanguageModel:
             k: How many.
             boundary: Whether the end of the sentence, `</S>`, may be an answer. `<S>` and `<UNK>` never are.
         """
-        words = words_of(text, self.tokenizer)
-        log_probs = self._log_probs(words, FORWARD, len(words))
+        (tokens,) = tokenized([text], self.tokenizer)
+        log_probs = self._log_probs(tokens, FORWARD, len(tokens) - 2)
         return self._candidates(log_probs, k, self.tokenizer.eos_token_id if boundary else None)
 
-    def previous_words(self, text: Text, k: int = 10, *, boundary: bool = False) -> list[Candidate]:
+    def previous_words(self, text: Sentence, k: int = 10, *, boundary: bool = False) -> list[Candidate]:
         """
         The most likely words before a text, read backward.
 
@@ -146,10 +144,13 @@ class ElmoLanguageModel:
             k: How many.
             boundary: Whether the beginning of the sentence, `<S>`, may be an answer. `</S>` and `<UNK>` never are.
         """
-        log_probs = self._log_probs(words_of(text, self.tokenizer), BACKWARD, 1)
+        (tokens,) = tokenized([text], self.tokenizer)
+        log_probs = self._log_probs(tokens, BACKWARD, 1)
         return self._candidates(log_probs, k, self.tokenizer.bos_token_id if boundary else None)
 
-    def substitutes(self, text: Text, position: int | tuple[int, int] | None = None, k: int = 10) -> list[Substitute]:
+    def substitutes(
+        self, text: Sentence, position: int | tuple[int, int] | None = None, k: int = 10
+    ) -> list[Substitute]:
         """
         The words of the vocabulary that fit best in a word's place: by the sum of their log-probability after what
         stands before it and of that before what stands after it. The word itself is left out, and so are `<S>`, `</S>`
@@ -162,9 +163,9 @@ class ElmoLanguageModel:
             k: How many.
         """
         before, inside, after = find_context(text, position, self.tokenizer)
-        words = [*before, *inside, *after]
+        (tokens,) = tokenized([[*before, *inside, *after]], self.tokenizer)
         places = {FORWARD: len(before), BACKWARD: len(before) + len(inside) + 1}  # from which the word is predicted
-        read = {way: self._log_probs(words, way, place) for way, place in places.items() if self._reads(way)}
+        read = {way: self._log_probs(tokens, way, place) for way, place in places.items() if self._reads(way)}
         total = torch.stack(list(read.values())).sum(dim=0)
         best = self._best(total, k, {*self._marks, *map(self._number, inside)})
 
@@ -237,19 +238,13 @@ class ElmoLanguageModel:
         return Rows.of(texts, self.tokenizer, self.model.config.vocab_size)
 
     @torch.inference_mode()
-    def _log_probs(self, words: list[str], way: int, place: int) -> torch.Tensor:
-        """
-        What one direction says at a place among `<S>`, words and `</S>`: the log-probability of each word of the
-        vocabulary to be next, `(vocab_size,)`.
-        """
+    def _log_probs(self, tokens: list[str], way: int, place: int) -> torch.Tensor:
+        """The log-probability of each word to be the one that a direction reads after a place, `(vocab_size,)`."""
         if not self._reads(way):
-            raise ModelError(
-                f"This model reads {self.model.config.directions} only: it cannot say what is on that side."
-            )
-        for _, piece, top in self._rows([words]).read(self.model.elmo, NAMES[way]):
-            if piece.start <= place < piece.stop:
-                return self.model.softmax.log_probs(top[:, place - piece.start])[0]
-        raise AssertionError(f"{place} is no place among {len(words)} words.")
+            raise ModelError(f"This model reads {self.model.config.directions} only: {NAMES[way]} it knows no words.")
+        pieces = self._rows([tokens]).read(self.model.elmo, NAMES[way])
+        piece, top = next((piece, top) for _, piece, top in pieces if piece.start <= place < piece.stop)
+        return self.model.softmax.log_probs(top[:, place - piece.start])[0]
 
     def _candidates(self, log_probs: torch.Tensor, k: int, allowed: int | None) -> list[Candidate]:
         best = self._best(log_probs, k, self._marks - {allowed})
@@ -269,7 +264,7 @@ def score(texts: str, model: str | os.PathLike | None = None) -> TextScore: ...
 
 
 @overload
-def score(texts: Iterable[Text], model: str | os.PathLike | None = None) -> list[TextScore]: ...
+def score(texts: Iterable[Sentence], model: str | os.PathLike | None = None) -> list[TextScore]: ...
 
 
 def score(texts, model=None):

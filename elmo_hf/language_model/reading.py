@@ -1,4 +1,4 @@
-"""Texts as the language model reads them: rows of words between boundaries, of any length, a piece at a time."""
+"""Texts as the language model reads them: rows of tokens, of any length, a piece at a time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,51 +7,29 @@ from itertools import chain
 import numpy as np
 import torch
 
-from ..errors import TextError
+from ..embedding.sentences import Sentence, checked
 from ..modeling_elmo import DIRECTIONS, ElmoModel, ElmoStates
 from ..tokenization_elmo import ElmoTokenizer
 
 NO_LABEL = -100
-# Words that go through the model together, of one text or of several. They bound the memory that a call takes.
-TOKENS_AT_ONCE = 2048
-# Words of the texts that are sorted by length, so that those of a batch are of similar length.
-WINDOW_TOKENS = 32 * TOKENS_AT_ONCE
-
-Text = str | Sequence[str]
+TOKENS_AT_ONCE = 2048  # of a text, or of several with their padding; what is in memory grows with it
 
 
-def words_of(text: Text, tokenizer: ElmoTokenizer) -> list[str]:
-    """The words of a text, or those that were given."""
-    if isinstance(text, str):
-        return tokenizer.tokenize(text)
-    if not isinstance(text, Sequence) or not all(isinstance(word, str) for word in text):
-        raise TextError(f"A text is a string or a list of words, found {text!r:.60}.")
-    return list(text)
+def tokenized(texts: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator[list[str]]:
+    """The tokens of texts, as they come: `<S>`, words, `</S>`."""
+    for text in checked(texts):
+        words = tokenizer.tokenize(text) if isinstance(text, str) else text
+        yield [tokenizer.bos_token, *words, tokenizer.eos_token]
 
 
-def windows(texts: Iterable[list[str]]) -> Iterator[list[list[str]]]:
-    """Texts as they come, so many at a time that there are batches enough to sort them into."""
-    window: list[list[str]] = []
-    tokens = 0
-    for text in texts:
-        window.append(text)
-        tokens += len(text) + 2
-        if tokens >= WINDOW_TOKENS:
-            yield window
-            window, tokens = [], 0
-    if window:
-        yield window
-
-
-def batches(window: Sequence[list[str]]) -> list[list[int]]:
+def batches(texts: Sequence[list[str]]) -> list[list[int]]:
     """
-    Which texts of a window are read together, by number: those of similar length, [`TOKENS_AT_ONCE`] tokens at most. A
-    longer text is alone.
+    Which texts are read together, by number: those of similar length, as many as have [`TOKENS_AT_ONCE`] tokens when
+    they are padded. A longer text is alone.
     """
     found: list[list[int]] = []
-    for number in sorted(range(len(window)), key=lambda number: len(window[number])):
-        length = len(window[number]) + 2  # the longest of its batch so far
-        if not found or (len(found[-1]) + 1) * length > TOKENS_AT_ONCE:
+    for number in sorted(range(len(texts)), key=lambda number: len(texts[number])):
+        if not found or (len(found[-1]) + 1) * len(texts[number]) > TOKENS_AT_ONCE:
             found.append([])
         found[-1].append(number)
     return found
@@ -60,12 +38,12 @@ def batches(window: Sequence[list[str]]) -> list[list[int]]:
 @dataclass
 class Rows:
     """
-    Texts between boundaries. Each distinct word is spelled once, so that a long text takes little memory.
+    Texts for the model. Each distinct word is spelled once, so that a long text takes little memory.
 
     Args:
         places: `(texts, tokens)`, which of the distinct tokens stands where.
         mask: `(texts, tokens)`, true for tokens.
-        ids: `(distinct,)`, word ids of the distinct tokens.
+        ids: `(distinct,)`, the distinct tokens' word ids.
         char_ids: `(distinct, slots)`, their characters.
     """
 
@@ -76,41 +54,40 @@ class Rows:
 
     @classmethod
     def of(cls, texts: Sequence[list[str]], tokenizer: ElmoTokenizer, vocab_size: int) -> "Rows":
-        """Words that the model has no probability for are `<UNK>`."""
-        numbers = {word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(texts)), start=1)}
-        spelled = tokenizer([list(numbers)], is_split_into_words=True, return_tensors="pt")  # <S> ... </S>
+        """The rows of tokenised texts. A word that the model has no probability of is `<UNK>`."""
+        words = dict.fromkeys(chain.from_iterable(text[1:-1] for text in texts))
+        spelled = tokenizer([list(words)], is_split_into_words=True, return_tensors="pt")  # between <S> and </S>
         ids = spelled["input_ids"][0]
-        width = max(map(len, texts)) + 2
-        places = np.zeros((len(texts), width), dtype=np.int64)
-        mask = np.zeros((len(texts), width), dtype=bool)
-        for row, words in enumerate(texts):
-            places[row, 1 : len(words) + 1] = [numbers[word] for word in words]
-            places[row, len(words) + 1] = len(ids) - 1
-            mask[row, : len(words) + 2] = True
-        ids = torch.where(ids < vocab_size, ids, tokenizer.unk_token_id)  # added to the tokenizer alone
+        number_of = {word: number for number, word in enumerate(words, start=1)}
+        places = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
+        mask = np.zeros(places.shape, dtype=bool)
+        for row, text in enumerate(texts):
+            places[row, 1 : len(text) - 1] = [number_of[word] for word in text[1:-1]]
+            places[row, len(text) - 1] = len(ids) - 1
+            mask[row, : len(text)] = True
+        ids = torch.where(ids < vocab_size, ids, tokenizer.unk_token_id)  # of words that only the tokenizer has
         return cls(torch.from_numpy(places), torch.from_numpy(mask), ids, spelled["char_ids"][0])
 
     def labels(self) -> list[torch.Tensor]:
         """What each direction predicts at each position, `(texts, tokens)`: the token after it, and the one before."""
-        words = torch.where(self.mask, self.ids[self.places], NO_LABEL)
-        nothing = torch.full_like(words[:, :1], NO_LABEL)
-        after, before = torch.cat([words[:, 1:], nothing], dim=1), torch.cat([nothing, words[:, :-1]], dim=1)
-        return [after, torch.where(self.mask, before, NO_LABEL)]
+        tokens = torch.where(self.mask, self.ids[self.places], NO_LABEL)
+        nothing = torch.full_like(tokens[:, :1], NO_LABEL)
+        before = torch.cat([nothing, tokens[:, :-1]], dim=1)
+        return [torch.cat([tokens[:, 1:], nothing], dim=1), torch.where(self.mask, before, NO_LABEL)]
 
     def read(self, model: ElmoModel, directions: str) -> Iterator[tuple[int, slice, torch.Tensor]]:
         """
-        What the model makes of the texts, in pieces: both directions together if one piece is enough, else one after
-        the other, the backward one from the last piece to the first.
+        What the model makes of the texts, in pieces: of both directions together where one piece is enough, else of one
+        after the other, backward from the last piece to the first.
 
-        Returns:
+        Yields:
             A direction (0 is forward), the positions of the piece, and the top layer there, `(texts, positions,
             output_size)`.
         """
-        texts, width = self.places.shape
-        step = max(TOKENS_AT_ONCE // texts, 1)
-        pieces = [slice(start, start + step) for start in range(0, width, step)]
-        runs = ["forward", "backward"] if directions == "both" and len(pieces) > 1 else [directions]
-        for run in runs:
+        texts, tokens = self.places.shape
+        size = max(TOKENS_AT_ONCE // texts, 1)
+        pieces = [slice(start, start + size) for start in range(0, tokens, size)]
+        for run in ["forward", "backward"] if directions == "both" and len(pieces) > 1 else [directions]:
             state: ElmoStates | None = None
             for piece in reversed(pieces) if run == "backward" else pieces:
                 places = self.places[:, piece]
@@ -127,4 +104,4 @@ class Rows:
                 yield from ((direction, piece, top) for direction, top in zip(DIRECTIONS[run], tops, strict=True))
 
 
-__all__ = ["Rows", "Text", "batches", "windows", "words_of"]
+__all__ = ["NO_LABEL", "TOKENS_AT_ONCE", "Rows", "batches", "tokenized"]
