@@ -10,6 +10,7 @@ from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the 
 from .._version import __version__
 from ..errors import CheckpointError, DivergenceError, FolderError, HubError, ModelError, RunError, TextError
 from .conversion_commands import convert
+from .embedding_commands import embed
 from .finetuning_commands import finetune, predict
 from .pretraining_commands import perplexity, pretrain, vocab
 from .publishing_commands import card, pull, push
@@ -34,7 +35,7 @@ MISTAKES = (
 app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
-for command in (vocab, pretrain, perplexity, predict, card, push, pull):
+for command in (embed, vocab, pretrain, perplexity, predict, card, push, pull):
     app.command()(command)
 
 

@@ -1,6 +1,7 @@
-"""What the commands share: `--set NAME=VALUE`, and mistakes on the command line."""
+"""What the commands share: `--set NAME=VALUE`, `[MODEL] TEXT...`, and mistakes on the command line."""
 
 import json
+import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import typer
 from huggingface_hub.errors import StrictDataclassError
 
+from ..default_model import default_model, find_model
 from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
+from ..text_sources import FILE_NAME, STANDARD_INPUT
 
 
 def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
@@ -25,6 +28,30 @@ def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
     return values
 
 
+def model_and_texts(arguments: Sequence[str], model: str | None = None) -> tuple[str, list[str]]:
+    """
+    The folder or name of the model, and the texts, of `[MODEL] TEXT...`.
+
+    Args:
+        model: Where it was named by an option: all arguments are then texts.
+    """
+    texts = list(arguments)
+    if model is None and texts and _is_model(texts):
+        model = texts.pop(0)
+    if not texts:
+        raise typer.BadParameter("name at least one text.", param_hint="TEXT")
+    return default_model() if model is None else find_model(model), texts
+
+
+def _is_model(arguments: Sequence[str]) -> bool:
+    """Whether the first argument names a model: a folder with a config, or, before others, no path and no text file."""
+    first = arguments[0]
+    if os.path.exists(first):
+        return os.path.isfile(os.path.join(first, "config.json"))
+    is_text = first == STANDARD_INPUT or FILE_NAME.fullmatch(os.path.splitext(first)[1].lower())
+    return len(arguments) > 1 and not is_text and ":" not in first  # as of a dataset's configuration
+
+
 @contextmanager
 def bad_parameters() -> Generator[None]:
     """Turns what settings, config and tokenizer refuse into a mistake of the command line."""
@@ -36,4 +63,4 @@ def bad_parameters() -> Generator[None]:
         raise typer.BadParameter(str(error)) from error
 
 
-__all__ = ["bad_parameters", "parse_assignments"]
+__all__ = ["bad_parameters", "model_and_texts", "parse_assignments"]

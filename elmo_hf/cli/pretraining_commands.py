@@ -10,12 +10,11 @@ from accelerate.utils import set_seed
 from transformers.utils import logging
 
 from .. import pretraining
-from ..default_model import default_model, find_model
+from ..default_model import find_model
 from ..processes import this_process
-from ..text_sources import FILE_NAME
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary
-from .parameters import bad_parameters, parse_assignments
+from .parameters import bad_parameters, model_and_texts, parse_assignments
 
 Text = Annotated[
     list[str] | None,
@@ -195,12 +194,10 @@ def perplexity(
 
     Example: elmo-hf perplexity my-elmo heldout.txt
     """
-    model_name, files = (arguments[0], arguments[1:]) if _is_model(arguments) else (default_model(), arguments)
-    if not files:
-        raise typer.BadParameter("name at least one text.", param_hint="FILE")
+    model_name, files = model_and_texts(arguments)
     corpora = [pretraining.Corpus(file, column=column, split=split) for file in files]
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
-    model, tokenizer = pretraining.load_language_model(find_model(model_name))
+    model, tokenizer = pretraining.load_language_model(model_name)
     encode = pretraining.SentenceEncoder(tokenizer, pretokenized)
     typer.echo(f"{'text':<32}{'state':>10}{'forward':>10}{'backward':>10}{'words':>12}")
     for file, corpus in zip(files, corpora, strict=True):
@@ -213,14 +210,6 @@ def perplexity(
 
 def _tokenizer_options(splitting: str, segmenter: str | None) -> dict[str, Any]:
     return {"splitting": splitting} | ({"segmenter": segmenter} if segmenter else {})
-
-
-def _is_model(arguments: list[str]) -> bool:
-    """Whether the first argument names a model: a folder with a config, or, before others, no path and no text file."""
-    first = arguments[0]
-    if os.path.exists(first):
-        return os.path.isfile(os.path.join(first, "config.json"))
-    return len(arguments) > 1 and not FILE_NAME.fullmatch(os.path.splitext(first)[1].lower())
 
 
 def _absolute(sources: list[str] | None) -> list[str]:

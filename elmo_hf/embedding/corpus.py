@@ -1,0 +1,217 @@
+"""
+A corpus of any size to a file of vectors, in bounded memory.
+
+The records are cut into shards by their text alone. Each is embedded by itself, by whichever process it falls to, and
+written when it is done; in the end the output is assembled from all of them. So it is the same, byte for byte, however
+often the run was stopped, and however many processes shared it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from accelerate import PartialState
+from tqdm import tqdm
+
+from ..errors import TextError
+from ..processes import this_process
+from ..text_sources import STANDARD_INPUT
+from .batches import BATCH_TOKENS
+from .embedder import ElmoEmbedder
+from .formats import find_format
+from .layers import LayerChoice, Layers, check_pooling
+from .progress import CorpusProgress
+from .readers import Kind, ReadingOptions, Record, Source, open_corpus
+from .shards import DTYPES, EmbeddedRecord, Layout, Shard, digest, write_shard
+from .work import WorkFolder, fingerprint
+
+SHARD_CHARACTERS = 1 << 18  # some 50,000 words: what is lost by a kill, and shared out among processes
+SHOWN = 10  # bad lines
+
+
+class CorpusSummary(NamedTuple):
+    """
+    What was embedded.
+
+    Args:
+        records, words: How many.
+        skipped: How many bad lines were left out.
+        bad: What was wrong with the first of them.
+    """
+
+    records: int
+    words: int
+    skipped: int
+    bad: list[str]
+
+
+def embed_corpus(
+    sources: Sequence[str],
+    out: str | os.PathLike,
+    *,
+    embedder: ElmoEmbedder | None = None,
+    layers: Layers = "mix",
+    pooling: str | None = None,
+    dtype: str = "float32",
+    output_format: str | None = None,
+    input_format: Kind | None = None,
+    column: str | None = None,
+    split: str = "train",
+    words: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    resume: bool = False,
+    skip_bad: bool = False,
+    progress: bool = True,
+) -> CorpusSummary:
+    """
+    Embeds a corpus into a file; the processes of a launched run share the work.
+
+    Args:
+        sources: Files, plain or compressed; datasets on disk or on the Hub; `"-"` for standard input.
+        out: The output, which must not be there yet. Beside it, as long as it is not complete, is `OUT.parts`.
+        embedder: Default: the model that comes with this package.
+        layers, pooling, batch_tokens: As in [`ElmoEmbedder.embed`].
+        dtype: Of the stored numbers: "float32", "float16" or "bfloat16".
+        output_format: "safetensors", "parquet", "arrow", "hdf5", "npy" or "npz". Default: what the name says.
+        input_format, column, split, words: As in [`ReadingOptions`].
+        resume: Whether to go on with a run that was stopped, if there is one.
+        skip_bad: Whether a line that cannot be read is left out and counted; else it is an error.
+        progress: Whether to show a bar.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.embedding import embed_corpus
+
+    >>> embed_corpus(["sentences.txt"], "vectors.parquet", pooling="mean").records
+    1000
+    ```"""
+    reading = ReadingOptions(input_format, column, split, words)
+    opened, process, out = open_corpus(sources, reading), this_process(), Path(out).absolute()
+    _refuse_shared_input(opened, process)
+    embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
+    check_pooling(pooling)
+    if dtype not in DTYPES:
+        raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
+    lead = LayerChoice(layers, embedder.model).lead
+    layout = Layout(embedder.hidden_size, *lead, pooled=pooling is not None, dtype=dtype)
+    about = {"layers": layers, "pooling": pooling}
+    written = find_format(out, output_format)(layout, about)
+    settings = about | {"dtype": dtype, "batch_tokens": batch_tokens, **asdict(reading), **fingerprint(embedder)}
+    work = WorkFolder(out, written.target(out))
+    if process.is_main_process:
+        work.begin(settings | {"bytes of input": [source.size for source in opened]}, resume)
+    process.wait_for_everyone()
+    run = _Run(embedder, opened, work, layout, layers=layers, pooling=pooling, batch_tokens=batch_tokens)
+    is_shown = progress and process.is_main_process
+    shards = run.embed(process, skip_bad, is_shown)
+    process.wait_for_everyone()  # all have seen the shards before they go
+    summary = CorpusSummary(
+        records=sum(shard.num_records for shard in shards),
+        words=sum(shard.num_words for shard in shards),
+        skipped=run.skipped,
+        bad=run.bad,
+    )
+    if process.is_main_process:
+        with tqdm(total=summary.records, desc="writing", unit="record", disable=not is_shown) as bar, work.written():
+            written.finish(shards, out, work.path, bar.update)
+        work.remove()
+    process.wait_for_everyone()
+    return summary
+
+
+def _refuse_shared_input(sources: Iterable[Source], process: PartialState):
+    if process.num_processes > 1 and any(source.name == STANDARD_INPUT for source in sources):
+        raise TextError("Standard input goes to one process: write it to a file for several to share.")
+
+
+class _Task(NamedTuple):
+    """
+    What becomes a shard.
+
+    Args:
+        records: One or more.
+        size: Bytes of the input that they took.
+    """
+
+    records: list[Record]
+    size: int
+
+
+class _Run:
+    """The shards of a corpus."""
+
+    def __init__(self, embedder: ElmoEmbedder, sources: Sequence[Source], work: WorkFolder, layout: Layout, **options):
+        self.embedder, self.sources, self.work, self.layout, self.options = embedder, sources, work, layout, options
+        self.skipped, self.bad = 0, []
+
+    def embed(self, process: PartialState, skip_bad: bool, is_shown: bool) -> list[Shard]:
+        """Embeds what falls to this process and is not done yet, and gives all shards when all processes are ready."""
+        known = [source.size for source in self.sources if source.size is not None]
+        size = sum(known) if len(known) == len(self.sources) else None
+        shards = 0
+        with CorpusProgress(size, process.num_processes, is_shown) as progress:
+            for number, task in enumerate(self._tasks(skip_bad)):
+                is_own = number % process.num_processes == process.process_index
+                if is_own and not self.work.is_done(number, self.layout, digest(task.records)):
+                    self._embed(number, task, progress)
+                else:
+                    progress.skip(task.size)
+                shards = number + 1
+        process.wait_for_everyone()
+        return [self.work.shard(number, self.layout) for number in range(shards)]
+
+    def _tasks(self, skip_bad: bool) -> Iterator[_Task]:
+        """The records, cut by the length of their text: the same shards in every process, and every time."""
+        records: list[Record] = []
+        read = length = 0
+
+        def report(size: int):
+            nonlocal read
+            read += size
+
+        for source in self.sources:
+            for record in source.read(report):
+                if isinstance(record, TextError):
+                    self._skip(record, skip_bad)
+                    continue
+                records.append(record)
+                length += len(record.text) + 1
+                if length >= SHARD_CHARACTERS:
+                    yield _Task(records, read)
+                    records, read, length = [], 0, 0
+        if records:
+            yield _Task(records, read)
+
+    def _skip(self, error: TextError, skip_bad: bool):
+        if not skip_bad:
+            raise error
+        self.skipped += 1
+        if len(self.bad) < SHOWN:
+            self.bad.append(str(error))
+
+    def _embed(self, number: int, task: _Task, progress: CorpusProgress):
+        if (cache := self.embedder.model.token_encoder.word_cache) is not None:
+            cache.clear()  # the last bits of a word's vector depend on what it was encoded with
+        tokenize = self.embedder.tokenizer.tokenize
+        records = [
+            EmbeddedRecord(record.text, tokenize(record.text) if record.words is None else record.words)
+            for record in task.records
+        ]
+        with self.work.written():
+            vectors = self._vectors(records, task.size, progress)
+            write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
+
+    def _vectors(self, records: list[EmbeddedRecord], size: int, progress: CorpusProgress) -> Iterator[np.ndarray]:
+        words = [record.words for record in records]
+        total, done = sum(map(len, words)) + len(words), 0
+        for record, vectors in zip(words, self.embedder.embed_iter(words, **self.options), strict=True):
+            yield np.asarray(vectors)
+            before, done = done, done + len(record) + 1
+            progress.advance(size * done // total - size * before // total, len(record))
+
+
+__all__ = ["CorpusSummary", "embed_corpus"]

@@ -1,0 +1,275 @@
+"""What an embedded corpus is written as, one class a format. All are assembled from shards, a few records at a time."""
+
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import FolderError
+from ..extras import import_extra
+from ..staging import write_atomically
+from .shards import ENDING, NUMPY_DTYPES, Batch, Layout, Shard
+
+BATCH_BYTES = 1 << 25  # of vectors that are in memory while a file is assembled
+
+Advance = Callable[[int], object]  # is told the number of records that were written
+
+
+class OutputFormat:
+    """
+    A format of the output.
+
+    Args:
+        layout: Of the vectors.
+        about: What else a reader should know of them, plain values by name.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    dtypes: tuple[str, ...] = ("float32", "float16")
+
+    def __init__(self, layout: Layout, about: dict[str, Any]):
+        if layout.dtype not in self.dtypes:
+            raise FolderError(
+                f"{self.name} has no {layout.dtype}: take --dtype {' or '.join(self.dtypes)}, or --format safetensors."
+            )
+        self.layout, self.about = layout, about
+
+    def target(self, out: Path) -> Path:
+        """The file that is there when all is."""
+        return out
+
+    def finish(self, shards: Sequence[Shard], out: Path, stage: Path, advance: Advance):
+        """
+        Makes the output of all shards. Until it is complete it has another name.
+
+        Args:
+            out: The file.
+            stage: A folder on the same disk.
+        """
+        assembled = stage / f".assembled{self.endings[0]}.tmp"
+        self.write(shards, assembled, advance)
+        with open(assembled, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(assembled, out)
+
+    def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
+        """Writes one file."""
+        raise NotImplementedError
+
+
+class SafetensorsFormat(OutputFormat):
+    """The shards themselves, `NAME-00001-of-00007.safetensors` …, and a list of them, `NAME.safetensors.index.json`."""
+
+    name = "safetensors"
+    endings = (ENDING,)
+    dtypes = ("float32", "float16", "bfloat16")
+
+    def target(self, out: Path) -> Path:
+        return out.with_name(f"{out.name}.index.json")
+
+    def finish(self, shards: Sequence[Shard], out: Path, stage: Path, advance: Advance):
+        files = []
+        for number, shard in enumerate(shards, start=1):
+            name = f"{out.name.removesuffix(ENDING)}-{number:05}-of-{len(shards):05}{ENDING}"
+            _link(shard.path, out.with_name(name))
+            files.append({"file": name, "records": shard.num_records, "words": shard.num_words})
+            advance(shard.num_records)
+        index = self.about | {
+            "dtype": self.layout.dtype,
+            "shape": ["records" if self.layout.pooled else "words", *self.layout.row],
+            "records": sum(shard.num_records for shard in shards),
+            "words": sum(shard.num_words for shard in shards),
+            "shards": files,
+        }
+        write_atomically(self.target(out), json.dumps(index, indent=2) + "\n")
+
+
+def _link(source: Path, target: Path):
+    """A second name for a file, so that it stays under the first until all is done; or a copy, where there are none."""
+    temporary = source.with_name(f".{source.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(source, temporary)
+    except OSError:
+        shutil.copyfile(source, temporary)
+    os.replace(temporary, target)
+
+
+class _ArrowTable(OutputFormat):
+    """Columns `text`, `words` and `vectors`: lists of `size` numbers, in a list of words, in one of layers."""
+
+    def __init__(self, layout: Layout, about: dict[str, Any]):
+        super().__init__(layout, about)
+        self._arrow = import_extra("pyarrow", "embed", self.name)
+
+    def _schema(self):
+        arrow, layout = self._arrow, self.layout
+        vectors = arrow.list_(arrow.float16() if layout.dtype == "float16" else arrow.float32(), layout.size)
+        if not layout.pooled:
+            vectors = arrow.list_(vectors)
+        if layout.layers is not None:
+            vectors = arrow.list_(vectors, layout.layers)
+        return arrow.schema({"text": arrow.string(), "words": arrow.list_(arrow.string()), "vectors": vectors}.items())
+
+    def _table(self, batch: Batch):
+        texts, words = zip(*batch.records, strict=True)
+        return self._arrow.table([texts, words, self._vectors(batch)], schema=self._schema())
+
+    def _vectors(self, batch: Batch):
+        arrow, layout, flat, lengths = self._arrow, self.layout, batch.vectors, batch.lengths
+        if layout.layers is not None and not layout.pooled:
+            # Layers are outside words, as everywhere but in a shard.
+            records = np.split(flat, np.cumsum(lengths)[:-1])
+            flat = np.concatenate([record.transpose(1, 0, 2).reshape(-1) for record in records])
+            lengths = np.repeat(lengths, layout.layers)
+        found = arrow.FixedSizeListArray.from_arrays(arrow.array(flat.reshape(-1)), layout.size)
+        if not layout.pooled:
+            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+            found = arrow.ListArray.from_arrays(arrow.array(ends), found)
+        return found if layout.layers is None else arrow.FixedSizeListArray.from_arrays(found, layout.layers)
+
+    def _write_tables(self, writer: Any, shards: Sequence[Shard], advance: Advance):
+        for shard in shards:
+            for batch in shard.batches(BATCH_BYTES):
+                writer.write_table(self._table(batch))
+                advance(len(batch.records))
+
+
+class ParquetFormat(_ArrowTable):
+    """Parquet, with row groups of a few records."""
+
+    name = "Parquet"
+    endings = (".parquet",)
+
+    def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
+        parquet = import_extra("pyarrow.parquet", "embed", self.name)
+        # Vectors hardly become smaller; their statistics would be larger than they are worth.
+        options = {
+            "compression": {"text": "zstd", "words.list.element": "zstd"},
+            "use_dictionary": ["words.list.element"],
+            "write_statistics": False,
+        }
+        with parquet.ParquetWriter(path, self._schema(), **options) as writer:
+            self._write_tables(writer, shards, advance)
+
+
+class ArrowFormat(_ArrowTable):
+    """Arrow's stream, which `datasets` maps into memory."""
+
+    name = "Arrow"
+    endings = (".arrow",)
+
+    def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
+        ipc = import_extra("pyarrow.ipc", "embed", self.name)
+        with self._arrow.OSFile(str(path), "wb") as file, ipc.new_stream(file, self._schema()) as writer:
+            self._write_tables(writer, shards, advance)
+
+
+class Hdf5Format(OutputFormat):
+    """
+    As AllenNLP's `elmo` command: a dataset `"0"`, `"1"` ... a record, `(words, size)` or `(layers, words, size)`, and
+    `sentence_to_index`, one JSON object that has the number of each sentence, as a string.
+    """
+
+    name = "HDF5"
+    endings = (".hdf5", ".h5")
+
+    def __init__(self, layout: Layout, about: dict[str, Any]):
+        super().__init__(layout, about)
+        self._h5py = import_extra("h5py", "embed", self.name)
+
+    def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
+        sentences: list[str] = []  # the layout wants all of them in one string
+        with self._h5py.File(path, "w") as file:
+            for shard in shards:
+                for batch in shard.batches(BATCH_BYTES):
+                    ends = np.cumsum(self.layout.rows(batch.lengths))[:-1]
+                    for record, vectors in zip(batch.records, np.split(batch.vectors, ends), strict=True):
+                        number = str(len(sentences))
+                        file.create_dataset(number, data=self.layout.as_embedded(vectors))
+                        sentences.append(f'{json.dumps(record.text.strip())}: "{number}"')
+                    advance(len(batch.records))
+            index = file.create_dataset("sentence_to_index", (1,), dtype=self._h5py.string_dtype())
+            index[0] = "{" + ", ".join(sentences) + "}"
+
+
+class NpyFormat(OutputFormat):
+    """One array of pooled vectors, `(records, size)` or `(records, layers, size)`."""
+
+    name = "A .npy file"
+    endings = (".npy",)
+
+    def __init__(self, layout: Layout, about: dict[str, Any]):
+        super().__init__(layout, about)
+        if not layout.pooled:
+            raise FolderError(
+                "A .npy file holds one array, and records have any number of words: take --pooling mean, or .npz."
+            )
+
+    def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
+        with open(path, "wb") as file:
+            _write_vectors(file, shards, self.layout, advance)
+
+
+class NpzFormat(OutputFormat):
+    """The three arrays of a shard, of all records: `vectors`, `lengths` and `records`."""
+
+    name = "A .npz file"
+    endings = (".npz",)
+
+    def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
+        lengths = np.concatenate([np.zeros(0, "<i8"), *(shard.lengths() for shard in shards)])
+        texts = b"".join(shard.texts() for shard in shards)
+        with zipfile.ZipFile(path, "w") as archive:
+            with archive.open(_entry("vectors"), "w", force_zip64=True) as file:
+                _write_vectors(file, shards, self.layout, advance)
+            for name, array in (("lengths", lengths), ("records", np.frombuffer(texts, np.uint8))):
+                with archive.open(_entry(name), "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array)
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """An array of an archive, with a date that is always the same: so is the file."""
+    return zipfile.ZipInfo(f"{name}.npy")
+
+
+def _write_vectors(file: IO[bytes], shards: Sequence[Shard], layout: Layout, advance: Advance):
+    shape = sum(shard.num_rows for shard in shards), *layout.row
+    header = {"descr": NUMPY_DTYPES[layout.dtype].str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    for shard in shards:
+        for piece in shard.vectors(BATCH_BYTES):
+            file.write(piece)
+        advance(shard.num_records)
+
+
+FORMATS: dict[str, type[OutputFormat]] = {
+    "safetensors": SafetensorsFormat,
+    "parquet": ParquetFormat,
+    "arrow": ArrowFormat,
+    "hdf5": Hdf5Format,
+    "npy": NpyFormat,
+    "npz": NpzFormat,
+}
+
+
+def find_format(out: Path, name: str | None) -> type[OutputFormat]:
+    """The format of a name, or of the ending of a file's."""
+    if name is not None:
+        if name not in FORMATS:
+            raise FolderError(f"There is no format {name!r}: choose one of {', '.join(FORMATS)}.")
+        return FORMATS[name]
+    for format_class in FORMATS.values():
+        if out.suffix.lower() in format_class.endings:
+            return format_class
+    endings = ", ".join(ending for format_class in FORMATS.values() for ending in format_class.endings)
+    raise FolderError(f"What {out.name} should be is not in its name: end it in {endings}, or give --format.")
+
+
+__all__ = ["FORMATS", "OutputFormat", "find_format"]

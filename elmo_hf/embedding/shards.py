@@ -1,0 +1,234 @@
+"""
+Shards: files of a few records each, in which a corpus is embedded, there as a whole or not at all.
+
+A shard is a safetensors file of three tensors: `lengths` (records,), the number of words of each record; `vectors`
+(words, size) one record after the other, or (words, layers, size), and of pooled vectors (records, ...) instead; and
+`records`, UTF-8 text, a JSON object with `text` and `words` a line.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ..errors import ModelError
+from .readers import Record
+
+DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}  # and how safetensors calls them
+NUMPY_DTYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bfloat16": np.dtype("<u2")}  # bits of bf16
+ALIGNMENT = 8  # bytes
+ENDING = ".safetensors"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """
+    What the vectors of a corpus look like.
+
+    Args:
+        size: Numbers in a vector.
+        layers: Vectors a word, or `None` where there is one and no dimension for it.
+        pooled: Whether a record has one vector, and not one a word.
+        dtype: "float32", "float16" or "bfloat16".
+    """
+
+    size: int
+    layers: int | None = None
+    pooled: bool = False
+    dtype: str = "float32"
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        """The shape of what a word has, or a pooled record: `(size,)` or `(layers, size)`."""
+        return (self.size,) if self.layers is None else (self.layers, self.size)
+
+    @property
+    def row_bytes(self) -> int:
+        """Of what a word has, or a pooled record."""
+        return int(np.prod(self.row)) * NUMPY_DTYPES[self.dtype].itemsize
+
+    def rows(self, lengths: np.ndarray) -> np.ndarray:
+        """How many rows each record has, `(records,)`, by its number of words."""
+        return np.ones_like(lengths) if self.pooled else lengths
+
+    def stored(self, vectors: np.ndarray) -> np.ndarray:
+        """A record's vectors as they are written, `(rows, *row)`, in their precision."""
+        if self.pooled:
+            vectors = vectors[None]
+        elif self.layers is not None:
+            vectors = vectors.transpose(1, 0, 2)  # (layers, words, size) → (words, layers, size)
+        if self.dtype == "bfloat16":
+            return torch.from_numpy(np.ascontiguousarray(vectors)).to(torch.bfloat16).view(torch.uint16).numpy()
+        stored = np.ascontiguousarray(vectors, dtype=NUMPY_DTYPES[self.dtype])
+        if self.dtype == "float16" and not np.isfinite(stored).all():
+            raise ModelError("A vector of this model is too large for float16: take --dtype bfloat16 or float32.")
+        return stored
+
+    def as_embedded(self, stored: np.ndarray) -> np.ndarray:
+        """The way back, but for the precision."""
+        if self.pooled:
+            return stored[0]
+        return stored if self.layers is None else stored.transpose(1, 0, 2)
+
+
+class EmbeddedRecord(NamedTuple):
+    """
+    Args:
+        text: As it was given.
+        words: Those that have vectors.
+    """
+
+    text: str
+    words: list[str]
+
+
+def digest(records: Iterable[Record]) -> str:
+    """Tells whether records are those that a shard was made of."""
+    found = hashlib.sha256()
+    for record in records:
+        found.update(json.dumps(record).encode() + b"\n")
+    return found.hexdigest()
+
+
+def write_shard(
+    path: Path, layout: Layout, records: Sequence[EmbeddedRecord], vectors: Iterable[np.ndarray], source: str
+):
+    """
+    Args:
+        vectors: Of each record, as [`ElmoEmbedder.embed_iter`] gives them; one at a time is in memory.
+        source: The [`digest`] of what the records were.
+    """
+    lengths = np.array([len(record.words) for record in records], dtype="<i8")
+    texts = "".join(json.dumps(record._asdict()) + "\n" for record in records).encode()
+    rows = int(layout.rows(lengths).sum())
+    header = _header(layout, len(records), rows, len(texts), source)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(header)
+            file.write(lengths.tobytes())
+            start = file.tell()
+            for record in vectors:
+                file.write(layout.stored(record).data)
+            if file.tell() - start != rows * layout.row_bytes:
+                raise RuntimeError(f"{path.name}: {rows} vectors were due.")
+            file.write(texts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _header(layout: Layout, records: int, rows: int, text_bytes: int, source: str) -> bytes:
+    ends = np.cumsum([8 * records, rows * layout.row_bytes, text_bytes]).tolist()
+    tensors: dict[str, Any] = {"__metadata__": {"source": source}}
+    for name, dtype, shape, start, end in (
+        ("lengths", "I64", [records], 0, ends[0]),
+        ("vectors", DTYPES[layout.dtype], [rows, *layout.row], ends[0], ends[1]),
+        ("records", "U8", [text_bytes], ends[1], ends[2]),
+    ):
+        tensors[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(tensors).encode()
+    text += b" " * (-len(text) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+class Batch(NamedTuple):
+    """
+    Some records of a shard.
+
+    Args:
+        records: Their texts and words.
+        lengths: `(records,)`, of words.
+        vectors: `(rows, *layout.row)`; of bf16 its bits.
+    """
+
+    records: list[EmbeddedRecord]
+    lengths: np.ndarray
+    vectors: np.ndarray
+
+
+class Shard:
+    """
+    A shard that was written.
+
+    Args:
+        path: Its file. One that was cut short (a copy, a crash of the machine) is a `ValueError`.
+
+    Attributes:
+        num_records, num_words, num_rows (`int`): Rows are those of `vectors`.
+        source (`str`): The digest of what was embedded.
+    """
+
+    def __init__(self, path: Path, layout: Layout):
+        self.path, self._layout = path, layout
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(size, 1 << 20)))
+            self._start = 8 + size
+            self._ends = [header[name]["data_offsets"][1] for name in ("lengths", "vectors", "records")]
+            if os.fstat(file.fileno()).st_size != self._start + self._ends[-1]:
+                raise ValueError(f"{path} is not complete.")
+            self.source: str = header["__metadata__"]["source"]
+            self.num_records: int = header["lengths"]["shape"][0]
+            self.num_rows: int = header["vectors"]["shape"][0]
+            self.num_words = int(self._read_lengths(file).sum())
+
+    def lengths(self) -> np.ndarray:
+        """Words of each record, `(records,)`."""
+        with open(self.path, "rb") as file:
+            return self._read_lengths(file)
+
+    def _read_lengths(self, file) -> np.ndarray:
+        file.seek(self._start)
+        return np.frombuffer(file.read(self._ends[0]), dtype="<i8")
+
+    def texts(self) -> bytes:
+        """A JSON object with `text` and `words` a record and line."""
+        with open(self.path, "rb") as file:
+            file.seek(self._start + self._ends[1])
+            return file.read()
+
+    def vectors(self, at_most: int) -> Iterator[bytes]:
+        """All bytes of the vectors, so many at a time."""
+        with open(self.path, "rb") as file:
+            file.seek(self._start + self._ends[0])
+            left = self._ends[1] - self._ends[0]
+            while left:
+                yield (piece := file.read(min(left, at_most)))
+                left -= len(piece)
+
+    def batches(self, at_most: int) -> Iterator[Batch]:
+        """The records in order, so many at a time as have vectors of `at_most` bytes, or one that has more."""
+        lengths = self.lengths()
+        records = [EmbeddedRecord(**json.loads(line)) for line in self.texts().splitlines()]
+        rows = self._layout.rows(lengths)
+        dtype = NUMPY_DTYPES[self._layout.dtype]
+        with open(self.path, "rb") as file:
+            file.seek(self._start + self._ends[0])
+            for first, end in _groups(rows, at_most // self._layout.row_bytes):
+                count = int(rows[first:end].sum())
+                vectors = np.frombuffer(file.read(count * self._layout.row_bytes), dtype)
+                yield Batch(records[first:end], lengths[first:end], vectors.reshape(count, *self._layout.row))
+
+
+def _groups(rows: np.ndarray, at_most: int) -> Iterator[tuple[int, int]]:
+    """Places `first` to `end` of neighbours that have no more rows together, or of one that has."""
+    first = total = 0
+    for place, count in enumerate(rows.tolist()):
+        if place > first and total + count > at_most:
+            yield first, place
+            first, total = place, 0
+        total += count
+    if first < len(rows):
+        yield first, len(rows)
+
+
+__all__ = ["DTYPES", "ENDING", "Batch", "EmbeddedRecord", "Layout", "Shard", "digest", "write_shard"]
