@@ -95,7 +95,7 @@ class Substitute(NamedTuple):
 
     Args:
         word: Of the vocabulary.
-        log_prob: The sum of both directions', by which substitutes are ranked.
+        log_prob: The sum of both directions'.
         forward, backward: Its log-probability after what stands before, and before what stands after; `nan` for a
             direction that the model does not have.
     """

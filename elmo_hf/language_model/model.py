@@ -149,7 +149,7 @@ class ElmoLanguageModel:
         return self._candidates(log_probs, k, self.tokenizer.bos_token_id if boundary else None)
 
     def substitutes(
-        self, text: Sentence, position: int | tuple[int, int] | None = None, k: int = 10
+        self, text: Sentence, position: int | tuple[int, int] | None = None, k: int = 10, *, rarity: float = 0.0
     ) -> list[Substitute]:
         """
         The words of the vocabulary that fit best in a word's place: by the sum of their log-probability after what
@@ -161,20 +161,24 @@ class ElmoLanguageModel:
                 list of words, with a position.
             position: Of the word in the list, from 0; or where it begins and ends in the text, `(start, end)`.
             k: How many.
+            rarity: How much rare words are preferred. Each direction has its share of frequent words, so that their sum
+                counts frequency twice; 1 takes it out once, as Bayes' formula does for what stands before and what
+                stands after, by the word's place in the vocabulary (which is in the order of frequency).
         """
         before, inside, after = find_context(text, position, self.tokenizer)
         (tokens,) = tokenized([[*before, *inside, *after]], self.tokenizer)
         places = {FORWARD: len(before), BACKWARD: len(before) + len(inside) + 1}  # from which the word is predicted
         read = {way: self._log_probs(tokens, way, place) for way, place in places.items() if self._reads(way)}
-        total = torch.stack(list(read.values())).sum(dim=0)
-        best = self._best(total, k, {*self._marks, *map(self._number, inside)})
+        total = torch.stack(list(read.values())).sum(dim=0)  # (vocab_size,)
+        ranks = torch.arange(1, len(total) + 1, device=total.device)
+        best = self._best(total + rarity * ranks.log(), k, {*self._marks, *map(self._number, inside)})
 
         def log_prob(way: int, number: int) -> float:
             return read[way][number].item() if way in read else math.nan
 
         return [
-            Substitute(self._word(number), value, log_prob(FORWARD, number), log_prob(BACKWARD, number))
-            for number, value in best
+            Substitute(self._word(number), total[number].item(), log_prob(FORWARD, number), log_prob(BACKWARD, number))
+            for number, _ in best
         ]
 
     # ---- words without context
@@ -202,7 +206,9 @@ class ElmoLanguageModel:
         if vectors not in ("softmax", "encoder"):
             raise ValueError(f"`vectors` must be 'softmax' or 'encoder', found {vectors!r}.")
         if vectors == "softmax" and not known:
-            raise TextError(f"{word!r:.60} is not in the vocabulary: of its vectors only 'encoder' is there.")
+            raise TextError(f"{word!r:.60} is not in the vocabulary, and so not in the softmax: ask for 'encoder'.")
+        if not known and not self.model.config.uses_characters:
+            raise TextError(f"{word!r:.60} is not in the vocabulary, and this model reads no characters.")
         table = self._softmax_vectors if vectors == "softmax" else self._encoder_vectors
         vector = table[number] if known else encode_words(self.model, self.tokenizer, [word])[0]
         best = self._best(table @ vector, k, {*self._marks, number})

@@ -5,7 +5,6 @@ from typing import cast
 import torch
 from torch.nn import functional as F
 
-from ..errors import TextError
 from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..tokenization_elmo import ElmoTokenizer
 
@@ -32,8 +31,6 @@ def encode_words(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, words: lis
     spelled = tokenizer(words, is_split_into_words=True, add_special_tokens=False, return_tensors="pt").to(model.device)
     ids, char_ids = spelled["input_ids"][0], spelled["char_ids"][0]
     config = model.config
-    if not config.uses_characters and bool((ids == tokenizer.unk_token_id).all()):
-        raise TextError(f"{words[0]!r:.60} is not in the vocabulary, and this model reads no characters.")
     encode = model.elmo.token_encoder
     vectors = encode(char_ids if config.uses_characters else None, ids if config.uses_words else None)
     return F.normalize(vectors.float(), dim=-1)
