@@ -18,7 +18,7 @@ from .classification_elmo import (
 )
 from .configuration_elmo import ElmoConfig
 from .default_model import default_model
-from .embedding import ElmoEmbedder
+from .embedding import ElmoEmbedder, Occurrence
 from .language_model import ElmoLanguageModel, score
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
@@ -59,6 +59,7 @@ __all__ = [
     "ElmoTaskModel",
     "ElmoTokenClassifierOutput",
     "ElmoTokenizer",
+    "Occurrence",
     "__version__",
     "default_model",
     "score",

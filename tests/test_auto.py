@@ -168,6 +168,7 @@ def test_the_public_names_are_these():
         "ElmoTaskModel",
         "ElmoTokenClassifierOutput",
         "ElmoTokenizer",
+        "Occurrence",
         "__version__",
         "default_model",
         "score",

@@ -108,7 +108,7 @@ def embed(
         for message in summary.bad:
             typer.echo(f"skipped: {message}", err=True)
         skipped = f", {summary.skipped:,} bad lines skipped" if summary.skipped else ""
-        typer.echo(f"{out}: {summary.records:,} records, {summary.words:,} words{skipped}")
+        typer.echo(f"{summary.path}: {summary.records:,} records, {summary.words:,} words{skipped}")
 
 
 def _parse_layers(layers: str) -> str | int | list[int]:

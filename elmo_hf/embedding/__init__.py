@@ -3,5 +3,6 @@
 from .batches import BATCH_TOKENS
 from .corpus import CorpusSummary, embed_corpus
 from .embedder import ElmoEmbedder
+from .occurrences import Occurrence, TokenizedSentence
 
-__all__ = ["BATCH_TOKENS", "CorpusSummary", "ElmoEmbedder", "embed_corpus"]
+__all__ = ["BATCH_TOKENS", "CorpusSummary", "ElmoEmbedder", "Occurrence", "TokenizedSentence", "embed_corpus"]

@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from accelerate import PartialState
 from tqdm import tqdm
 
@@ -20,10 +19,10 @@ from ..errors import TextError
 from ..processes import this_process
 from ..text_sources import STANDARD_INPUT
 from .batches import BATCH_TOKENS
+from .corpus_progress import CorpusProgress
 from .embedder import ElmoEmbedder
 from .formats import find_format
 from .layers import LayerChoice, Layers, check_pooling
-from .progress import CorpusProgress
 from .readers import Kind, ReadingOptions, Record, Source, open_corpus
 from .shards import DTYPES, EmbeddedRecord, Layout, Shard, digest, write_shard
 from .work import WorkFolder, fingerprint
@@ -37,11 +36,13 @@ class CorpusSummary(NamedTuple):
     What was embedded.
 
     Args:
+        path: The output; of several files the one that lists them.
         records, words: How many.
         skipped: How many bad lines were left out.
         bad: What was wrong with the first of them.
     """
 
+    path: Path
     records: int
     words: int
     skipped: int
@@ -110,6 +111,7 @@ def embed_corpus(
     shards = run.embed(process, skip_bad, is_shown)
     process.wait_for_everyone()  # all have seen the shards before they go
     summary = CorpusSummary(
+        path=written.target(out),
         records=sum(shard.num_records for shard in shards),
         words=sum(shard.num_words for shard in shards),
         skipped=run.skipped,
@@ -155,12 +157,13 @@ class _Run:
         shards = 0
         with CorpusProgress(size, process.num_processes, is_shown) as progress:
             for number, task in enumerate(self._tasks(skip_bad)):
-                is_own = number % process.num_processes == process.process_index
-                if is_own and not self.work.is_done(number, self.layout, digest(task.records)):
-                    self._embed(number, task, progress)
+                shards += 1
+                if number % process.num_processes != process.process_index:
+                    progress.elsewhere(task.size)
+                elif self.work.is_done(number, self.layout, digest(task.records)):
+                    progress.done(task.size)
                 else:
-                    progress.skip(task.size)
-                shards = number + 1
+                    self._embed(number, task, progress)
         process.wait_for_everyone()
         return [self.work.shard(number, self.layout) for number in range(shards)]
 
@@ -196,22 +199,16 @@ class _Run:
     def _embed(self, number: int, task: _Task, progress: CorpusProgress):
         if (cache := self.embedder.model.token_encoder.word_cache) is not None:
             cache.clear()  # the last bits of a word's vector depend on what it was encoded with
-        tokenize = self.embedder.tokenizer.tokenize
+        given = [record.text if record.words is None else record.words for record in task.records]
         records = [
-            EmbeddedRecord(record.text, tokenize(record.text) if record.words is None else record.words)
-            for record in task.records
+            EmbeddedRecord(record.text, list(tokens.words))
+            for record, tokens in zip(task.records, self.embedder.tokenize(given), strict=True)
         ]
-        with self.work.written():
-            vectors = self._vectors(records, task.size, progress)
-            write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
-
-    def _vectors(self, records: list[EmbeddedRecord], size: int, progress: CorpusProgress) -> Iterator[np.ndarray]:
         words = [record.words for record in records]
-        total, done = sum(map(len, words)) + len(words), 0
-        for record, vectors in zip(words, self.embedder.embed_iter(words, **self.options), strict=True):
-            yield np.asarray(vectors)
-            before, done = done, done + len(record) + 1
-            progress.advance(size * done // total - size * before // total, len(record))
+        advance = progress.embedding(task.size, sum(map(len, words)) + 2 * len(words))  # with boundaries
+        with self.work.written():
+            vectors = self.embedder.embed_iter(words, progress=advance, **self.options)
+            write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
 
 
 __all__ = ["CorpusSummary", "embed_corpus"]

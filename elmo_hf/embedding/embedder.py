@@ -1,10 +1,9 @@
 """Text in, contextual vectors out."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..default_model import default_model, find_model
@@ -12,12 +11,12 @@ from ..errors import ModelError
 from ..modeling_elmo import ElmoModel
 from ..text_sources import in_one_line
 from ..tokenization_elmo import ElmoTokenizer
-from .batches import BATCH_TOKENS, WINDOW, batches, windows
-from .layers import LayerChoice, Layers, check_pooling, pool
-from .sentences import Sentence, TokenSource, checked, encoded
-
-Array = np.ndarray | torch.Tensor
-Progress = bool | Callable[[int, int], object] | None
+from .batches import BATCH_TOKENS
+from .layers import Layers
+from .occurrences import Occurrence, TokenizedSentence, occurrences, tokenized, wanted_words
+from .progress import Progress, ProgressReport
+from .request import EmbeddingRequest
+from .sentences import Sentence, checked
 
 # Options of `from_pretrained` that say where files are: for the model and for the tokenizer.
 WHERE = {"cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token"}
@@ -25,13 +24,13 @@ WHERE = {"cache_dir", "force_download", "local_files_only", "proxies", "revision
 
 class ElmoEmbedder:
     """
-    Gives the vectors of words and sentences, in any number: texts are batched by length and budget, each distinct word
-    goes through the character encoder once, and what comes out is the same as one sentence at a time, to 1e-5.
+    Gives the vectors of words and sentences, in any number. Texts are batched by length and budget, and each distinct
+    word goes through the character encoder once; what comes out is the same as one sentence at a time, to 1e-5.
 
     Args:
-        model ([`ElmoModel`]): It is set to evaluation mode, and keeps the vectors of words from here on
-            ([`~ElmoModel.cache_words`]).
-        tokenizer ([`ElmoTokenizer`])
+        model ([`ElmoModel`]): It is set to evaluation mode, and keeps the vectors of words over calls
+            ([`~ElmoModel.cache_words`]) from here on.
+        tokenizer ([`ElmoTokenizer`]): The model's.
 
     Example:
 
@@ -61,8 +60,8 @@ class ElmoEmbedder:
     ) -> "ElmoEmbedder":
         """
         Args:
-            model: A folder or a name on the Hub, of an encoder or of any head. Default: the model that comes with this
-                package.
+            model: A folder or a name on the Hub, of an encoder or of what has one: a language model, a tagger, a
+                classifier. Default: the model that comes with this package.
             device: Default: the CPU.
             dtype: Default: as it was saved.
             kwargs: Further options of [`ElmoModel.from_pretrained`], as `quantization_config` or `revision`.
@@ -88,6 +87,8 @@ class ElmoEmbedder:
         """Layers of the model, the token layer included."""
         return self.model.config.num_hidden_layers + 1
 
+    # ---- vectors
+
     def embed(
         self,
         sentences: Iterable[Sentence],
@@ -97,16 +98,16 @@ class ElmoEmbedder:
         batch_tokens: int = BATCH_TOKENS,
         progress: Progress = None,
         return_tensors: str = "np",
-    ) -> list[Array] | Array:
+    ) -> Any:
         """
         The vectors of all words, or of all sentences.
 
         Args:
-            sentences: Texts, or lists of words, or both.
+            sentences: Texts, or lists of words, or both. In a list of strings each one is a text.
             layers: `"mix"` (of all layers, as the model weighs them), `"top"`, `"average"` or a number, 0 being the
                 token layer, for one vector a word; `"all"` or a list of numbers for one of each layer.
             pooling: `"mean"` or `"max"` over the words of a sentence. Default: none.
-            boundaries: Whether the vectors of `<S>` and `</S>` are there too.
+            boundaries: Whether the vectors of `<S>` and `</S>` are among them.
             batch_tokens: The most that go through the model together. It bounds memory, and changes no vector.
             progress: `True` for a bar, or what is called with the numbers of sentences and tokens done so far.
             return_tensors: `"np"` for float32 arrays, `"pt"` for tensors as the model gives them.
@@ -116,13 +117,8 @@ class ElmoEmbedder:
             words for an empty one. With pooling `(sentences, hidden_size)` or `(sentences, layers, hidden_size)`, zeros
             for an empty one.
         """
-        vectors = self.embed_iter(sentences, layers, pooling, boundaries, batch_tokens, progress, return_tensors)
-        if pooling is None:
-            return list(vectors)
-        shape = *LayerChoice(layers, self.model).lead, self.hidden_size
-        if return_tensors == "np":
-            return np.stack([np.zeros((0, *shape), np.float32)[:0].sum(axis=0), *vectors])[1:]
-        return torch.stack([torch.zeros(shape, dtype=self.model.dtype, device=self.model.device), *vectors])[1:]
+        request = self._request(layers, pooling, boundaries, batch_tokens, return_tensors)
+        return request.together(request.vectors(checked(sentences), ProgressReport(progress, sentences)))
 
     def embed_iter(
         self,
@@ -133,37 +129,73 @@ class ElmoEmbedder:
         batch_tokens: int = BATCH_TOKENS,
         progress: Progress = None,
         return_tensors: str = "np",
-    ) -> Iterator[Array]:
+    ) -> Iterator[Any]:
         """
-        As [`~ElmoEmbedder.embed`], one sentence after the other, for input of any size: it is read a window at a time
-        (8 batches), and memory does not grow.
+        As [`~ElmoEmbedder.embed`], one sentence after the other, for input of any size: it is read as the results are
+        asked for, 8 batches and 64 sentences ahead at most, and memory does not grow.
         """
-        choice = LayerChoice(layers, self.model)
-        check_pooling(pooling)
-        sources = encoded(checked(sentences), self.tokenizer)
-        for window in windows(sources, WINDOW * batch_tokens):
-            found: list[Any] = [None] * len(window)
-            for places in batches(window, batch_tokens):
-                for place, vectors in zip(places, self._run([window[p] for p in places], choice), strict=True):
-                    inner = vectors if boundaries else vectors[..., 1:-1, :]
-                    pooled = pool(inner, pooling)
-                    found[place] = pooled.float().cpu().numpy().copy() if return_tensors == "np" else pooled.clone()
-            for place in range(len(found)):
-                yield found[place]
-                found[place] = None
+        request = self._request(layers, pooling, boundaries, batch_tokens, return_tensors)
+        return request.vectors(checked(sentences), ProgressReport(progress, sentences))
 
-    @torch.no_grad()
-    def _run(self, sentences: Sequence[TokenSource], choice: LayerChoice) -> Sequence[torch.Tensor]:
-        lengths = [len(sentence) for sentence in sentences]
-        parts = [sentence.tokens(0, len(sentence)) for sentence in sentences]
-        ids, rows = (torch.from_numpy(np.concatenate(column)).unsqueeze(0) for column in zip(*parts, strict=True))
-        # One row without padding: the recurrence starts anew where the number changes.
-        numbers = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)).unsqueeze(0)
-        device = self.model.device
-        output = self.model(
-            ids.to(device), rows.to(device), token_type_ids=numbers.to(device), output_hidden_states=choice.needs_all
-        )
-        return choice(output, lengths).split(lengths, dim=-2)
+    def embed_document_iter(
+        self,
+        document: Sentence,
+        layers: Layers = "mix",
+        boundaries: bool = False,
+        piece_tokens: int = BATCH_TOKENS,
+        return_tensors: str = "np",
+    ) -> Iterator[Any]:
+        """
+        The vectors of one text or list of words whose vectors do not fit into memory, in order, a piece at a time; the
+        same as those of the whole. (What fits, `embed` takes as any sentence.)
+
+        The text is read twice, first backward and then in both directions. A list of words is tokenised piece by piece,
+        a text as a whole.
+
+        ```python
+        >>> vectors = np.lib.format.open_memmap("book.npy", "w+", np.float32, (len(words), embedder.hidden_size))
+        >>> start = 0
+        >>> for piece in embedder.embed_document_iter(words):
+        ...     vectors[start : start + len(piece)] = piece
+        ...     start += len(piece)
+        ```
+
+        Args:
+            document: A text, or a list of words.
+            layers, boundaries, return_tensors: As in [`~ElmoEmbedder.embed`].
+            piece_tokens: The most that go through the model together.
+
+        Yields:
+            `(words, hidden_size)` or `(layers, words, hidden_size)`
+        """
+        request = self._request(layers, None, boundaries, piece_tokens, return_tensors)
+        return request.pieces(next(checked([document])))
+
+    # ---- words
+
+    def tokenize(self, sentences: Iterable[Sentence]) -> Iterator[TokenizedSentence]:
+        """The words of each sentence and where they stand in it, one for each of its vectors; in order, lazily."""
+        return tokenized(checked(sentences), self.tokenizer)
+
+    def words(self, texts: Iterable[Sentence], word: str | Collection[str], layers: Layers = "mix") -> list[Occurrence]:
+        """
+        Every occurrence of a word with its vector, its sentence and its place in it.
+
+        Args:
+            texts: Sentences, as in [`~ElmoEmbedder.embed`]. Only those that have the word go through the model.
+            word: One, or several, as `["bank", "Bank", "banks"]`: exactly as they are written.
+            layers: As in [`~ElmoEmbedder.embed`].
+        """
+        return list(self.words_iter(texts, word, layers))
+
+    def words_iter(
+        self, texts: Iterable[Sentence], word: str | Collection[str], layers: Layers = "mix"
+    ) -> Iterator[Occurrence]:
+        """As [`~ElmoEmbedder.words`], one after the other, for texts of any size."""
+        return occurrences(checked(texts), wanted_words(word), self.tokenizer, self._request(layers).vectors)
+
+    def _request(self, *options: Any) -> EmbeddingRequest:
+        return EmbeddingRequest(self.model, self.tokenizer, *options)
 
 
 __all__ = ["ElmoEmbedder"]

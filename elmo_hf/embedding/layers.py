@@ -1,6 +1,7 @@
 """Which of the model's layers are wanted, and how the words of a sentence become one vector."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 
@@ -24,22 +25,19 @@ class LayerChoice:
     """
 
     def __init__(self, layers: Layers, model: ElmoModel):
-        number = model.config.num_hidden_layers + 1
-        self.layers = layers if isinstance(layers, str) else _checked_numbers(layers, number)
-        if isinstance(layers, str) and layers not in NAMES:
-            raise ValueError(
-                f"`layers` must be one of {', '.join(NAMES)}, a number or a list of numbers, found {layers!r}."
-            )
+        self.is_mix = layers == "mix"
         self._mixer = model.mixer
-        if layers == "mix" and self._mixer is None:
+        if self.is_mix and self._mixer is None:
             raise ModelError(
-                "This encoder was built without a mixer, as heads have it: ask for layers='average', or load its folder "
-                "with ElmoEmbedder.from_pretrained."
+                "This encoder has no mixer, as those inside of heads: ask for layers='average', or load the head's "
+                "folder with ElmoEmbedder.from_pretrained."
             )
-        self.mixes_whole_sentences = layers == "mix" and self._mixer.layer_norm
-        self.needs_all = layers != "mix" or self.mixes_whole_sentences
-        numbers = range(number) if layers == "all" else self.layers
-        self.lead = () if isinstance(numbers, (str, int)) else (len(numbers),)  # dimensions before the words
+        self.mixes_whole_sentences = self.is_mix and self._mixer.layer_norm
+        self.needs_all = not self.is_mix or self.mixes_whole_sentences
+        self._is_average = layers == "average"
+        self._numbers = _layer_numbers(layers, model.config.num_hidden_layers + 1)
+        several = layers == "all" or not isinstance(layers, (str, int))
+        self.lead = (len(self._numbers),) if several else ()  # the dimensions before that of the words
 
     def __call__(self, output: ElmoModelOutput, lengths: Sequence[int]) -> torch.Tensor:
         """
@@ -51,28 +49,31 @@ class LayerChoice:
             `(tokens, hidden_size)`, or `(layers, tokens, hidden_size)`
         """
         if not self.needs_all:
-            return output.last_hidden_state[0]
-        layers = [layer[0] for layer in output.hidden_states]
-        if self.layers == "mix":  # its layer norm would look at other sentences too
-            parts = [self._mixer(parts) for parts in zip(*(layer.split(lengths) for layer in layers), strict=True)]
-            return torch.cat(parts)
-        if self.layers == "average":
+            return cast(torch.Tensor, output.last_hidden_state)[0]
+        layers = [layer[0] for layer in cast(tuple[torch.Tensor, ...], output.hidden_states)]
+        if self.is_mix:  # its layer norm would look at other sentences too
+            sentences = zip(*(layer.split(lengths) for layer in layers), strict=True)
+            return torch.cat([self._mixer(sentence) for sentence in sentences])
+        if self._is_average:
             return torch.stack(layers).mean(dim=0)
-        if self.layers == "all":
-            return torch.stack(layers)
-        if isinstance(self.layers, list):
-            return torch.stack([layers[layer] for layer in self.layers])
-        return layers[-1 if self.layers == "top" else self.layers]
+        if self.lead:
+            return torch.stack([layers[number] for number in self._numbers])
+        return layers[self._numbers[0]]
 
 
-def _checked_numbers(layers: int | Sequence[int], number: int) -> int | list[int]:
+def _layer_numbers(layers: Layers, count: int) -> list[int]:
+    """The numbers of the layers to take, or to mix."""
+    if isinstance(layers, str):
+        if layers not in NAMES:
+            raise ValueError(f"`layers` must be one of {', '.join(NAMES)}, or numbers, found {layers!r:.60}.")
+        return [-1] if layers == "top" else list(range(count))
     numbers = list(layers) if isinstance(layers, (list, tuple, range)) else [layers]
-    for layer in numbers:
-        if type(layer) is not int or not -number <= layer < number:
-            raise ValueError(f"`layers` must be numbers from 0 to {number - 1} for this model, found {layer!r:.60}.")
+    for number in numbers:
+        if type(number) is not int or not -count <= number < count:
+            raise ValueError(f"`layers` of this model are numbered from 0 to {count - 1}, found {number!r:.60}.")
     if not numbers:
-        raise ValueError("`layers` is an empty list: name at least one layer.")
-    return numbers[0] if isinstance(layers, int) else numbers
+        raise ValueError("`layers` is an empty list: name at least one.")
+    return cast(list[int], numbers)
 
 
 def check_pooling(pooling: str | None):

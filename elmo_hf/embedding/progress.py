@@ -1,51 +1,50 @@
-"""What a user sees while a corpus is embedded."""
+"""What a user sees while text is embedded."""
 
-import time
+from collections.abc import Callable, Iterable, Sized
+from typing import Any
 
 from tqdm import tqdm
 
+Progress = bool | Callable[[int, int], object] | None
 
-class CorpusProgress:
+
+class ProgressReport:
     """
-    A bar over the bytes of the input, with tokens per second, on standard error.
+    Counts what is done, and tells it.
 
     Args:
-        size: Bytes of all of the input; `None`: not known, and so is the time left.
-        processes: That share the work. Each has a speed, and that of this one is shown.
-        is_shown: Whether there is a bar.
+        progress: `True` for a bar on standard error, or what is called with the numbers of sentences and tokens done.
+        sentences: The bar knows its end where they have a length.
     """
 
-    def __init__(self, size: int | None, processes: int, is_shown: bool):
-        # The mean of all the time, which is what is left to expect; not that of the last moments.
-        self._bar = tqdm(
-            total=size,
-            desc="embedding",
-            unit="B",
-            unit_scale=True,
-            smoothing=0,
-            disable=not is_shown,
-            dynamic_ncols=True,
-        )
-        self._unit = "tokens/s" if processes == 1 else "tokens/s a process"
-        self._tokens, self._start = 0, time.monotonic()
+    def __init__(self, progress: Progress = None, sentences: Iterable[Any] = ()):
+        if progress not in (None, True, False) and not callable(progress):
+            raise ValueError(f"`progress` must be True, False or a function of two numbers, found {progress!r:.60}.")
+        self.sentences = self.tokens = 0
+        self._call = progress if callable(progress) else None
+        self._total = len(sentences) if isinstance(sentences, Sized) else None
+        self._has_bar = progress is True
+        self._bar: tqdm | None = None
 
-    def __enter__(self) -> "CorpusProgress":
+    def done(self, sentences: int, tokens: int):
+        """So many more are done."""
+        self.sentences += sentences
+        self.tokens += tokens
+        if self._bar is not None:
+            seconds = max(self._bar.format_dict["elapsed"], 1e-9)
+            self._bar.set_postfix_str(f"{self.tokens / seconds:,.0f} tokens/s", refresh=False)
+            self._bar.update(sentences)
+        if self._call is not None:
+            self._call(self.sentences, self.tokens)
+
+    def __enter__(self) -> "ProgressReport":
+        if self._has_bar:
+            self._bar = tqdm(total=self._total, desc="embedding", unit=" sentences")
         return self
 
-    def __exit__(self, *_):
-        self._bar.close()
-
-    def skip(self, size: int):
-        """Bytes whose vectors are there, or come from another process: they took no time."""
-        self._bar.initial += size
-        self._bar.update(size)
-
-    def advance(self, size: int, tokens: int):
-        """Bytes and tokens that were embedded."""
-        self._tokens += tokens
-        speed = self._tokens / max(time.monotonic() - self._start, 1e-9)
-        self._bar.set_postfix_str(f"{speed:,.0f} {self._unit}", refresh=False)
-        self._bar.update(size)
+    def __exit__(self, *error):
+        if self._bar is not None:
+            self._bar.close()
 
 
-__all__ = ["CorpusProgress"]
+__all__ = ["Progress", "ProgressReport"]

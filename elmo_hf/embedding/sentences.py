@@ -1,6 +1,6 @@
 """Sentences as they are given, checked, and as the model reads them: tokenised a few at a time, as far as needed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..tokenization_elmo import ElmoTokenizer
 CHUNK = 64  # sentences that are tokenised together
 LONG = 1024  # characters of a text, or words, from which on a sentence is tokenised alone
 
-Sentence = str | Sequence[str]
+Sentence = str | list[str] | tuple[str, ...]
 
 
 class Tokens(NamedTuple):
@@ -44,7 +44,7 @@ class EncodedSentence:
 class LongSentence:
     """Many words, whose tokens are made when they are asked for: they take ten times the memory of the words."""
 
-    def __init__(self, words: Sequence[str], tokenizer: ElmoTokenizer):
+    def __init__(self, words: list[str] | tuple[str, ...], tokenizer: ElmoTokenizer):
         self._words, self._tokenizer = words, tokenizer
 
     def __len__(self) -> int:
@@ -63,11 +63,15 @@ TokenSource = EncodedSentence | LongSentence
 
 
 def checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """The sentences one by one; what is no sentence is refused, by its number."""
+    """The sentences one by one; what is none is refused, by its number."""
     if isinstance(sentences, (str, bytes)):
-        raise TextError("`sentences` must be a list of sentences, found a single string: put it in a list, as [text].")
-    if not isinstance(sentences, Iterable):
+        raise TextError("`sentences` must be a list of sentences, found a single one: put it into a list, as [text].")
+    if not isinstance(sentences, Iterable) or isinstance(sentences, Mapping):
         raise TextError(f"`sentences` must be strings or lists of words, found {sentences!r:.60}.")
+    return _checked(sentences)
+
+
+def _checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             _check_words(sentence, number)
@@ -76,11 +80,11 @@ def checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
 
 def _check_words(words, number: int):
     if not isinstance(words, (list, tuple)):
-        kind = "bytes, which must be decoded first" if isinstance(words, bytes) else f"{words!r:.60}"
-        raise TextError(f"Sentence {number} must be a string or a list of words, found {kind}.")
+        hint = " Decode bytes first, as text.decode()." if isinstance(words, bytes) else ""
+        raise TextError(f"`sentences[{number}]` must be a string or a list of words, found {words!r:.60}.{hint}")
     for position, word in enumerate(words):
         if not isinstance(word, str):
-            raise TextError(f"Word {position} of sentence {number} must be a string, found {word!r:.60}.")
+            raise TextError(f"`sentences[{number}][{position}]` must be a word (`str`), found {word!r:.60}.")
 
 
 def encoded(sentences: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator[TokenSource]:
@@ -89,7 +93,7 @@ def encoded(sentences: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator
 
     Reads at most `CHUNK` sentences ahead.
     """
-    for chunk in _chunks(sentences):
+    for chunk in chunks(sentences):
         if len(chunk) == 1 and not isinstance(chunk[0], str) and len(chunk[0]) > LONG:
             yield LongSentence(chunk[0], tokenizer)
         else:
@@ -99,7 +103,7 @@ def encoded(sentences: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator
 def encode(sentences: Sequence[Sentence], tokenizer: ElmoTokenizer) -> list[EncodedSentence]:
     """The sentences, all strings or all lists of words, as the model reads them; tokenised in one call."""
     batch = tokenizer(
-        list(sentences),  # ty: ignore[invalid-argument-type]
+        list(sentences),
         is_split_into_words=not isinstance(sentences[0], str),
         padding=True,
         padding_side="right",
@@ -109,12 +113,12 @@ def encode(sentences: Sequence[Sentence], tokenizer: ElmoTokenizer) -> list[Enco
     )
     lengths = batch["attention_mask"].sum(axis=1).tolist()
     return [
-        EncodedSentence(Tokens(ids[:length], rows[:length]))
+        EncodedSentence(Tokens(ids[:length], rows[:length].astype(np.int16)))
         for ids, rows, length in zip(batch["input_ids"], batch["char_ids"], lengths, strict=True)
     ]
 
 
-def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
+def chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
     """Neighbours of one kind, strings or lists of words; a long sentence is alone, since all others would be padded."""
     chunk: list[Sentence] = []
     for sentence in sentences:
@@ -130,4 +134,14 @@ def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
         yield chunk
 
 
-__all__ = ["EncodedSentence", "LongSentence", "Sentence", "TokenSource", "Tokens", "checked", "encode", "encoded"]
+__all__ = [
+    "EncodedSentence",
+    "LongSentence",
+    "Sentence",
+    "TokenSource",
+    "Tokens",
+    "checked",
+    "chunks",
+    "encode",
+    "encoded",
+]

@@ -1,0 +1,107 @@
+"""What is asked of an embedder, and how it is done."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import ModelError
+from ..modeling_elmo import ElmoModel
+from ..tokenization_elmo import ElmoTokenizer
+from .batches import BATCH_TOKENS, WINDOW, batches, windows
+from .documents import document_parts, document_pieces, join_parts, pool_parts
+from .layers import LayerChoice, Layers, check_pooling, pool
+from .progress import ProgressReport
+from .running import run_sentences
+from .sentences import Sentence, TokenSource, encoded
+
+
+class EmbeddingRequest:
+    """The arguments of [`ElmoEmbedder.embed`], checked."""
+
+    def __init__(
+        self,
+        model: ElmoModel,
+        tokenizer: ElmoTokenizer,
+        layers: Layers,
+        pooling: str | None = None,
+        boundaries: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        return_tensors: str = "np",
+    ):
+        if model.training:
+            raise ModelError("The model is in training mode, where dropout changes vectors: call model.eval() first.")
+        check_pooling(pooling)
+        if type(batch_tokens) is not int or batch_tokens < 1:
+            raise ValueError(f"A batch has 1 token or more, asked for {batch_tokens!r:.60}.")
+        if return_tensors not in ("np", "pt"):
+            raise ValueError(f"`return_tensors` must be 'np' or 'pt', found {return_tensors!r:.60}.")
+        self.model, self.tokenizer, self.choice = model, tokenizer, LayerChoice(layers, model)
+        self.pooling, self.boundaries, self.batch_tokens = pooling, boundaries, batch_tokens
+        self.as_numpy = return_tensors == "np"
+
+    def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
+        """The result for each sentence, in order, lazily."""
+        with report or ProgressReport() as report:
+            for window in windows(encoded(sentences, self.tokenizer), WINDOW * self.batch_tokens):
+                yield from self._window(window, report)
+
+    def together(self, vectors: Iterable[Any]) -> Any:
+        """The results of all sentences: a list, or if they are pooled one array."""
+        found = list(vectors)
+        if self.pooling is None:
+            return found
+        if not found:
+            found = [self._new(0, *self.choice.lead, self.model.config.hidden_size)]
+            return found[0].numpy() if self.as_numpy else found[0]
+        return np.stack(found) if self.as_numpy else torch.stack(found)
+
+    def pieces(self, document: Sentence) -> Iterator[Any]:
+        """The vectors of one sentence, in order, some words at a time."""
+        if self.choice.mixes_whole_sentences:
+            raise ModelError("This model's mix is normalised over a whole sentence: ask for layers='all' or 'average'.")
+        (source,) = encoded([document], self.tokenizer)
+        pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
+        return (vectors.numpy() if self.as_numpy else vectors for vectors in map(self._own, pieces))
+
+    def _window(self, window: Sequence[TokenSource], report: ProgressReport) -> list[Any]:
+        found: list[Any] = [None] * len(window)
+        for places in batches(window, self.batch_tokens):
+            sentences = [window[place] for place in places]
+            if len(sentences[0]) > self.batch_tokens and not self.choice.mixes_whole_sentences:
+                results = [self._document(sentences[0], report)]
+                report.done(1, 0)
+            else:
+                vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
+                results = [pool(self._own(some), self.pooling) for some in vectors]
+                report.done(len(sentences), sum(map(len, sentences)))
+            for place, result in zip(places, results, strict=True):
+                found[place] = result.numpy() if self.as_numpy else result
+        return found
+
+    def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
+        """A sentence that is longer than a batch, a piece at a time, with no more than that beside the result."""
+
+        def done(tokens: int):
+            report.done(0, tokens)
+
+        parts = document_parts(self.model, document, self.choice, self.boundaries, self.batch_tokens, done)
+        size = self.model.config.hidden_size
+        if self.pooling is not None:
+            return pool_parts(parts, self._new(*self.choice.lead, size), self.pooling)
+        words = len(document) if self.boundaries else len(document) - 2
+        return join_parts(parts, self._new(*self.choice.lead, words, size))
+
+    def _new(self, *shape: int) -> torch.Tensor:
+        """Memory for a result."""
+        if self.as_numpy:
+            return torch.empty(shape, dtype=torch.float32)
+        return torch.empty(shape, dtype=self.model.dtype, device=self.model.device)
+
+    def _own(self, vectors: torch.Tensor) -> torch.Tensor:
+        """The vectors in memory of their own, and no longer parts of a batch."""
+        return vectors.to("cpu", torch.float32, copy=True) if self.as_numpy else vectors.clone()
+
+
+__all__ = ["EmbeddingRequest"]

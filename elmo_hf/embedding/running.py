@@ -1,0 +1,68 @@
+"""Sentences and parts of them through the model, without padding."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+
+from ..modeling_elmo import ElmoModel, ElmoModelOutput, ElmoStates
+from .layers import LayerChoice
+from .sentences import Tokens, TokenSource
+
+
+@torch.no_grad()
+def run_sentences(
+    model: ElmoModel, sentences: Sequence[TokenSource], choice: LayerChoice, boundaries: bool
+) -> list[torch.Tensor]:
+    """
+    The sentences in one call.
+
+    Returns:
+        For each `(words, hidden_size)` or `(layers, words, hidden_size)`, parts of one tensor.
+    """
+    parts = [sentence.tokens(0, len(sentence)) for sentence in sentences]
+    lengths = [len(sentence) for sentence in sentences]
+    # All in one row, which has no padding: the recurrence starts anew where the number changes.
+    numbers = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)).unsqueeze(0)
+    together = Tokens(*map(np.concatenate, zip(*parts, strict=True)))
+    output = _run(model, together, choice, token_type_ids=numbers.to(model.device))
+    vectors = choice(output, lengths).split(lengths, dim=-2)
+    return list(vectors) if boundaries else [some[..., 1:-1, :] for some in vectors]
+
+
+@torch.no_grad()
+def run_part(
+    model: ElmoModel, tokens: Tokens, choice: LayerChoice, directions: str, state: ElmoStates
+) -> tuple[torch.Tensor, ElmoStates]:
+    """
+    A part of a sentence.
+
+    Args:
+        directions: Those that run.
+        state: Of these directions, before the part.
+
+    Returns:
+        `(words, size)` or `(layers, words, size)` of the directions, and the state after the part.
+    """
+    output = _run(model, tokens, choice, directions=directions, initial_state=state, output_states=True)
+    return choice(output, [len(tokens.input_ids)]), cast(ElmoStates, output.states)
+
+
+def initial_state(model: ElmoModel, num_directions: int) -> ElmoStates:
+    """Zeros, in the precision that the recurrence has inside: carried in a lower one, a state would lose digits."""
+    config = model.config
+    shape = 1, config.num_hidden_layers, num_directions
+    dtype = torch.promote_types(model.dtype, torch.float32)
+    zeros = (
+        torch.zeros(*shape, size, dtype=dtype, device=model.device) for size in (config.output_size, config.cell_size)
+    )
+    return ElmoStates(*zeros)
+
+
+def _run(model: ElmoModel, tokens: Tokens, choice: LayerChoice, **options) -> ElmoModelOutput:
+    input_ids, char_ids = (torch.from_numpy(ids).unsqueeze(0).to(model.device, torch.long) for ids in tokens)
+    return model(input_ids, char_ids, output_hidden_states=choice.needs_all, **options)
+
+
+__all__ = ["initial_state", "run_part", "run_sentences"]
