@@ -18,7 +18,7 @@ from .classification_elmo import (
 )
 from .configuration_elmo import ElmoConfig
 from .default_model import default_model
-from .embedding import ElmoEmbedder, Occurrence
+from .embedding import ElmoEmbedder, ElmoIndex, Neighbour, Occurrence
 from .language_model import ElmoLanguageModel, score
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
@@ -48,6 +48,7 @@ __all__ = [
     "ElmoForPreTrainingOutput",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
+    "ElmoIndex",
     "ElmoInt8Config",
     "ElmoLanguageModel",
     "ElmoLayerCache",
@@ -59,6 +60,7 @@ __all__ = [
     "ElmoTaskModel",
     "ElmoTokenClassifierOutput",
     "ElmoTokenizer",
+    "Neighbour",
     "Occurrence",
     "__version__",
     "default_model",

@@ -12,6 +12,7 @@ from ..errors import CheckpointError, DivergenceError, FolderError, HubError, Mo
 from .conversion_commands import convert
 from .embedding_commands import embed
 from .finetuning_commands import finetune, predict
+from .index_commands import index, neighbors
 from .language_model_commands import next_words, previous_words, score, similar, substitutes
 from .pretraining_commands import perplexity, pretrain, vocab
 from .publishing_commands import card, pull, push
@@ -36,7 +37,9 @@ MISTAKES = (
 app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
-for command in (embed, vocab, pretrain, perplexity, score, substitutes, similar, predict, card, push, pull):
+for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull):
+    app.command()(command)
+for command in (score, substitutes, similar):
     app.command()(command)
 app.command("next")(next_words)
 app.command("previous")(previous_words)

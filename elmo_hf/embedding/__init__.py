@@ -3,6 +3,16 @@
 from .batches import BATCH_TOKENS
 from .corpus import CorpusSummary, embed_corpus
 from .embedder import ElmoEmbedder
+from .index import ElmoIndex, Neighbour
 from .occurrences import Occurrence, TokenizedSentence
 
-__all__ = ["BATCH_TOKENS", "CorpusSummary", "ElmoEmbedder", "Occurrence", "TokenizedSentence", "embed_corpus"]
+__all__ = [
+    "BATCH_TOKENS",
+    "CorpusSummary",
+    "ElmoEmbedder",
+    "ElmoIndex",
+    "Neighbour",
+    "Occurrence",
+    "TokenizedSentence",
+    "embed_corpus",
+]

@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..default_model import default_model, find_model
@@ -12,7 +13,9 @@ from ..modeling_elmo import ElmoModel
 from ..text_sources import in_one_line
 from ..tokenization_elmo import ElmoTokenizer
 from .batches import BATCH_TOKENS
+from .index import ElmoIndex, Neighbour
 from .layers import Layers
+from .neighbors import neighbors
 from .occurrences import Occurrence, TokenizedSentence, occurrences, tokenized, wanted_words
 from .progress import Progress, ProgressReport
 from .request import EmbeddingRequest
@@ -193,6 +196,39 @@ class ElmoEmbedder:
     ) -> Iterator[Occurrence]:
         """As [`~ElmoEmbedder.words`], one after the other, for texts of any size."""
         return occurrences(checked(texts), wanted_words(word), self.tokenizer, self._request(layers).vectors)
+
+    def neighbors(
+        self,
+        query: str | Occurrence | np.ndarray,
+        index: ElmoIndex,
+        k: int = 10,
+        *,
+        same_word: bool = False,
+        distinct: bool = False,
+        exact: bool | None = None,
+    ) -> list[Neighbour]:
+        """
+        The words of a corpus that are most like a word in its sentence, by the cosines of their vectors.
+
+        ```python
+        >>> index = ElmoIndex.build(embedder, sentences, "my-index")
+        >>> for similarity, occurrence in embedder.neighbors("They sat on the **bank** of the river.", index, k=3):
+        ...     print(f"{similarity:.2f}", occurrence.word, occurrence.sentence)
+        ```
+
+        Args:
+            query: A sentence with one word between `**` and `**`; an occurrence, as [`~ElmoEmbedder.words`] gives them;
+                or a vector `(hidden_size,)`. The last two must be of the index's layers.
+            index: One of this model's vectors; that of another one is refused.
+            k: How many; fewer where there are not so many.
+            same_word: Whether only occurrences of the same word are wanted, whatever its case.
+            distinct: Whether of each word only the nearest occurrence is wanted.
+            exact: Whether to compare with all vectors, even where the index has a graph for approximate search.
+
+        Returns:
+            The nearest first.
+        """
+        return neighbors(self, query, index, k, same_word=same_word, distinct=distinct, exact=exact)
 
     def _request(self, *options: Any) -> EmbeddingRequest:
         return EmbeddingRequest(self.model, self.tokenizer, *options)

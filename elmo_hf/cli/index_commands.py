@@ -1,0 +1,151 @@
+"""`elmo-hf index` and `elmo-hf neighbors`."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from tqdm import tqdm
+from transformers.utils import logging
+
+from ..embedding import ElmoEmbedder, ElmoIndex, Neighbour
+from ..errors import ModelError
+from ..text_sources import STANDARD_INPUT, one_line_errors, read_lines
+from .parameters import bad_parameters
+
+def index(
+    text: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT...",
+            help="Files (plain, gz, bz2, xz, zst), a sentence a line; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write; new or empty.", show_default=False)],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Default: the model that comes with elmo-hf.", show_default=False),
+    ] = None,
+    layers: Annotated[str, typer.Option(metavar="mix|top|average|N", help="Which vectors; 0 is the token layer.")] = (
+        "mix"
+    ),
+    words: Annotated[
+        str | None,
+        typer.Option(metavar="WORD,WORD,...", help="Only these words, whatever their case.", show_default=False),
+    ] = None,
+    dtype: Annotated[Literal["float16", "float32"], typer.Option(help="Of the vectors in the folder.")] = "float16",
+    approximate: Annotated[
+        bool | None,
+        typer.Option(
+            "--approximate/--exact",
+            help="Whether to build a graph that is searched in milliseconds and finds nearly all. Default: from a "
+            "million words on, if usearch is installed.",
+            show_default=False,
+        ),
+    ] = None,
+):
+    """
+    An index of every word of a text by its vector, to be searched with `elmo-hf neighbors`.
+
+    Example: elmo-hf index corpus/*.txt.gz --out my-index
+    """
+    logging.set_verbosity_error()
+    reading = _Reading(text)  # what is not there is found before the model is loaded
+    embedder = ElmoEmbedder.from_pretrained(model)
+    with reading, bad_parameters():
+        made = ElmoIndex.build(
+            embedder,
+            reading.lines(),
+            out,
+            layers=int(layers) if layers.lstrip("-").isdigit() else layers,
+            words=None if words is None else [word for word in words.split(",") if word],
+            dtype=dtype,
+            approximate=approximate,
+            progress=reading.count,
+        )
+    size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
+    typer.echo(f"{out}: {len(made):,} occurrences in {made.sentences:,} sentences, {size:,.1f} MB")
+
+
+def neighbors(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="An index.", show_default=False)],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help='A sentence with one word marked: "they sat on the **bank**".', show_default=False
+        ),
+    ],
+    k: Annotated[int, typer.Option("-k", help="How many neighbours.")] = 10,
+    same_word: Annotated[bool, typer.Option("--same-word", help="Only occurrences of the marked word.")] = False,
+    distinct: Annotated[bool, typer.Option("--distinct", help="Of each word only the nearest occurrence.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Compare with all words, even if there is a graph.")] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Default: the model of the index.", show_default=False)
+    ] = None,
+):
+    """
+    The words of an index that are most like a word in its sentence: the cosine, and the sentence.
+
+    Example: elmo-hf neighbors my-index "they sat on the **bank** and watched the boats"
+    """
+    logging.set_verbosity_error()
+    opened = ElmoIndex.load(folder)
+    if not (model or opened.model):
+        raise typer.BadParameter("the index was built with a model that has no name.", param_hint="--model")
+    with bad_parameters():
+        embedder = _load(opened, model)
+        found = embedder.neighbors(text, opened, k, same_word=same_word, distinct=distinct, exact=exact or None)
+    for neighbour in found:
+        typer.echo(_line(neighbour))
+
+
+def _load(opened: ElmoIndex, model: str | None) -> ElmoEmbedder:
+    try:
+        return ElmoEmbedder.from_pretrained(model or opened.model)
+    except ModelError as error:
+        if model is not None:
+            raise
+        raise ModelError(f"The model of the index is not there, name it with --model: {error}") from error
+
+
+def _line(neighbour: Neighbour) -> str:
+    occurrence = neighbour.occurrence
+    before, after = occurrence.sentence[: occurrence.start], occurrence.sentence[occurrence.end :]
+    return f"{neighbour.similarity:.3f}  " + " ".join(f"{before}[{occurrence.word}]{after}".split())
+
+
+class _Reading:
+    """The lines of files, and a bar that shows how far they are read and how fast they are embedded."""
+
+    def __init__(self, files: list[str]):
+        self._files = files
+        sizes = []
+        for file in files:
+            if file != STANDARD_INPUT:
+                with one_line_errors(f"{file} cannot be read", OSError):
+                    sizes.append(os.path.getsize(file))
+        self._size = sum(sizes) if len(sizes) == len(files) else None
+        self._bar: tqdm | None = None
+
+    def __enter__(self) -> "_Reading":
+        return self
+
+    def __exit__(self, *error):
+        if self._bar is not None:  # the last lines are embedded after they are read
+            self._bar.close()
+
+    def lines(self) -> Iterator[str]:
+        self._bar = tqdm(total=self._size, desc="indexing", unit="B", unit_scale=True, smoothing=0)
+        for file in self._files:
+            for lines in read_lines(file, self._bar.update):
+                yield from lines
+
+    def count(self, sentences: int, tokens: int):
+        if self._bar is not None:
+            speed = tokens / max(self._bar.format_dict["elapsed"], 1e-9)
+            self._bar.set_postfix_str(f"{speed:,.0f} tokens/s")
+
+
+__all__ = ["index", "neighbors"]
