@@ -1,6 +1,6 @@
 """The language model's own answers: how likely a text is, which words fit where, and which are alike."""
 
-from .answers import Candidate, Perplexity, StaticNeighbor, Substitute, TextScore
+from .answers import Candidate, Perplexity, StaticNeighbour, Substitute, TextScore
 from .loading import load_language_model
 from .model import ElmoLanguageModel, score
 
@@ -8,7 +8,7 @@ __all__ = [
     "Candidate",
     "ElmoLanguageModel",
     "Perplexity",
-    "StaticNeighbor",
+    "StaticNeighbour",
     "Substitute",
     "TextScore",
     "load_language_model",

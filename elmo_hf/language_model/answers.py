@@ -106,7 +106,7 @@ class Substitute(NamedTuple):
     backward: float
 
 
-class StaticNeighbor(NamedTuple):
+class StaticNeighbour(NamedTuple):
     """
     A word whose vector, whatever the context, is near another's.
 
@@ -119,4 +119,4 @@ class StaticNeighbor(NamedTuple):
     similarity: float
 
 
-__all__ = ["Candidate", "Perplexity", "StaticNeighbor", "Substitute", "TextScore"]
+__all__ = ["Candidate", "Perplexity", "StaticNeighbour", "Substitute", "TextScore"]

@@ -2,14 +2,12 @@
 
 from typing import NamedTuple
 
+from ..embedding.neighbors import read_marked
 from ..embedding.sentences import Sentence, checked
 from ..errors import TextError
 from ..text_inputs_elmo import without_surrogates
 from ..tokenization_elmo import ElmoTokenizer
 from ..word_splitting_elmo import segmenter_errors
-
-MARK = "**"
-HOW_TO_MARK = "mark one word, as in 'He sat on the **bank** of the river.'"
 
 
 class Context(NamedTuple):
@@ -40,11 +38,7 @@ def find_context(text: Sentence, position: int | tuple[int, int] | None, tokeniz
             raise TextError(f"Of {len(words)} words the position must be 0 to {len(words) - 1}, found {position!r}.")
         return Context(words[:position], [words[position]], words[position + 1 :])
     if position is None:
-        before, _, rest = text.partition(MARK)
-        marked, _, after = rest.partition(MARK)
-        if text.count(MARK) != 2:
-            raise TextError(f"There is no place to look at in {text!r:.80}: {HOW_TO_MARK}.")
-        return _around(before + marked + after, len(before), len(before) + len(marked), tokenizer)
+        return _around(*read_marked(text), tokenizer)
     if not isinstance(position, tuple) or len(position) != 2 or not 0 <= position[0] <= position[1] <= len(text):
         raise TextError(f"The position in a text of {len(text)} characters is (start, end), found {position!r}.")
     return _around(text, *position, tokenizer)

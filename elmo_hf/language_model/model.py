@@ -16,7 +16,7 @@ from ..errors import ModelError, TextError
 from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..softmax_elmo import ElmoAdaptiveSoftmax
 from ..tokenization_elmo import ElmoTokenizer
-from .answers import Candidate, StaticNeighbor, Substitute, TextScore
+from .answers import Candidate, StaticNeighbour, Substitute, TextScore
 from .contexts import find_context
 from .loading import load_language_model
 from .reading import NO_LABEL, TOKENS_AT_ONCE, Rows, batches, tokenized
@@ -185,7 +185,7 @@ class ElmoLanguageModel:
 
     def static_neighbors(
         self, word: str, k: int = 10, vectors: Literal["softmax", "encoder"] | None = None
-    ) -> list[StaticNeighbor]:
+    ) -> list[StaticNeighbour]:
         """
         The words of the vocabulary whose vectors are nearest to a word's, by their cosine.
 
@@ -212,7 +212,7 @@ class ElmoLanguageModel:
         table = self._softmax_vectors if vectors == "softmax" else self._encoder_vectors
         vector = table[number] if known else encode_words(self.model, self.tokenizer, [word])[0]
         best = self._best(table @ vector, k, {*self._marks, number})
-        return [StaticNeighbor(self._word(number), similarity) for number, similarity in best]
+        return [StaticNeighbour(self._word(number), similarity) for number, similarity in best]
 
     @functools.cached_property
     def _softmax_vectors(self) -> torch.Tensor:

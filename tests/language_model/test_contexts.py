@@ -47,9 +47,9 @@ def test_every_word_of_any_text_can_be_marked(text, data):
 @pytest.mark.parametrize(
     ("text", "position", "message"),
     [
-        ("He sat.", None, "mark one word, as in"),
-        ("He **sat.", None, "mark one word, as in"),
-        ("**He** **sat**", None, "mark one word, as in"),
+        ("He sat.", None, "No word is marked in 'He sat.'"),
+        ("He **sat.", None, "No word is marked"),
+        ("**He** **sat**", None, "2 words are marked"),
         ("the **bank**s", None, "'bank' is only a part of the word 'banks': mark all of it"),
         ("the ba****nk", None, "is only a part of the word 'bank'"),
         ("the bank", (4, 6), "'ba' is only a part of the word 'bank'"),
