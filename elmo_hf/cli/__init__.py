@@ -1,6 +1,7 @@
 """`elmo-hf`: parses, calls, prints. A user's mistake is one line and exit code 2."""
 
 import sys
+from logging import WARNING, getLogger
 from typing import Annotated, cast
 
 import typer
@@ -66,6 +67,7 @@ def elmo_hf(
 def main():
     """The command's entry point."""
     logging.disable_progress_bar()  # of transformers, for loading and saving
+    getLogger("jieba").addFilter(lambda record: record.levelno >= WARNING)  # not how it loads its dictionary
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except UsageError as error:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from logging import DEBUG, ERROR, INFO, WARNING, getLogger, makeLogRecord
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ def test_the_help_of_every_command_names_its_arguments(run, command, flag):
 @pytest.mark.parametrize("command", [(), ("convert",)])
 def test_a_command_alone_prints_its_help(run, command):
     assert run(*command) == run(*command, "--help")
+
+
+def test_the_segmenter_speaks_of_what_is_wrong_alone(run):
+    run("--version")
+    spoken = [
+        level for level in (DEBUG, INFO, WARNING, ERROR) if getLogger("jieba").filter(makeLogRecord({"levelno": level}))
+    ]
+    assert spoken == [WARNING, ERROR]
 
 
 def test_the_version_is_printed(run):
