@@ -26,7 +26,7 @@ class Perplexity(NamedTuple):
         return math.sqrt(self.forward * self.backward)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TextScore:
     """
     The log-probability (natural) of every token of a text: `<S>`, its words and `</S>`.
