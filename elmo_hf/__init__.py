@@ -19,6 +19,7 @@ from .classification_elmo import (
 from .configuration_elmo import ElmoConfig
 from .default_model import default_model
 from .embedding import ElmoEmbedder, ElmoIndex, Neighbour, Occurrence
+from .language_model import ElmoLanguageModel, score
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoModelOutput, ElmoPreTrainedModel, ElmoStates
@@ -49,6 +50,7 @@ __all__ = [
     "ElmoForTokenClassification",
     "ElmoIndex",
     "ElmoInt8Config",
+    "ElmoLanguageModel",
     "ElmoLayerCache",
     "ElmoMixer",
     "ElmoModel",
@@ -62,4 +64,5 @@ __all__ = [
     "Occurrence",
     "__version__",
     "default_model",
+    "score",
 ]

@@ -35,11 +35,16 @@ def chunked_loss(
         shared: Tensors that every prediction needs.
         width: Logits per prediction.
     """
-    size = max(LOGIT_BYTES_PER_CHUNK // (4 * width), MIN_ROWS_PER_CHUNK)
+    size = _rows_per_chunk(width)
     if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*rows, *shared))):
         chunks = zip(*(tensor.split(size) for tensor in rows), strict=True)
         return sum((formula(*chunk, *shared) for chunk in chunks), shared[0].new_zeros(()))
     return _ChunkedLoss.apply(formula, size, len(rows), *rows, *shared)
+
+
+def _rows_per_chunk(width: int) -> int:
+    """How many predictions of so many logits each go through together."""
+    return max(LOGIT_BYTES_PER_CHUNK // (4 * width), MIN_ROWS_PER_CHUNK)
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -90,6 +95,20 @@ def linear_cross_entropy(hidden: torch.Tensor, labels: torch.Tensor, weight: tor
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Summed, in fp32 at least: what `torch.compile` can turn into one pass over the logits, and one back."""
     return F.cross_entropy(_at_least_fp32(logits), labels, reduction="sum")
+
+
+def linear_log_probs(
+    hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    """Each label's log-probability under a full softmax over `hidden @ weight.T + bias`, `(predictions,)`."""
+    size = _rows_per_chunk(len(bias))
+    chunks = zip(hidden.split(size), labels.split(size), strict=True)
+    return torch.cat(
+        [
+            -F.cross_entropy(_at_least_fp32(linear(some, weight, bias)), wanted, reduction="none")
+            for some, wanted in chunks
+        ]
+    )
 
 
 def _at_least_fp32(tensor: torch.Tensor) -> torch.Tensor:
@@ -146,6 +165,24 @@ class ElmoSoftmax(nn.Module):
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(predictions, output_size)` → the words' log-probabilities, `(predictions, vocab_size)`."""
         return _at_least_fp32(linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
+
+    def label_log_probs(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """
+        The log-probability of one word for each prediction, whatever the number of predictions: the other words' go
+        through memory a chunk at a time.
+
+        Args:
+            hidden: `(predictions, output_size)`
+            labels: `(predictions,)`, word ids.
+
+        Returns:
+            `(predictions,)`, in fp32 at least.
+        """
+        return linear_log_probs(hidden, labels, self.weight, self.bias)
+
+    def word_vectors(self) -> torch.Tensor:
+        """The vector of each word with which a prediction is multiplied, `(vocab_size, output_size)`."""
+        return self.weight
 
 
 def _columns(labels: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
@@ -234,9 +271,7 @@ class ElmoAdaptiveSoftmax(nn.Module):
 
     def forward(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """As [`ElmoSoftmax.forward`]."""
-        group = torch.bucketize(labels, torch.tensor(self.bounds[:-1], device=labels.device), right=True)
-        first = self.bounds[0]
-        head_labels = torch.where(group > 0, first + group - 1, labels)
+        group, head_labels = self._groups(labels)
         loss = self._loss(hidden, head_labels, self.head)
         for number, (down, up) in enumerate(self._tail_layers(), start=1):
             members = (group == number).nonzero().squeeze(1)
@@ -245,6 +280,11 @@ class ElmoAdaptiveSoftmax(nn.Module):
             tail_labels = F.pad(labels[members] - self.bounds[number - 1], (0, filling), value=IGNORED)
             loss = loss + self._loss(linear(rows, down.weight), tail_labels, up)
         return loss
+
+    def _groups(self, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The group of every label, 0 for frequent words, and the entry of the head that stands for the label."""
+        group = torch.bucketize(labels, torch.tensor(self.bounds[:-1], device=labels.device), right=True)
+        return group, torch.where(group > 0, self.bounds[0] + group - 1, labels)
 
     def _tail_layers(self) -> list[tuple[nn.Linear, nn.Linear]]:
         return [cast(tuple[nn.Linear, nn.Linear], tuple(cast(nn.Sequential, tail))) for tail in self.tails]
@@ -263,6 +303,21 @@ class ElmoAdaptiveSoftmax(nn.Module):
             parts.append(_at_least_fp32(tail).log_softmax(dim=-1) + head[:, first + number, None])
         return torch.cat(parts, dim=-1)
 
+    def label_log_probs(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """As [`ElmoSoftmax.label_log_probs`]."""
+        group, head_labels = self._groups(labels)
+        found = linear_log_probs(hidden, head_labels, self.head.weight, self.head.bias)
+        for number, (down, up) in enumerate(self._tail_layers(), start=1):
+            members = (group == number).nonzero().squeeze(1)
+            rows, tail_labels = linear(hidden[members], down.weight), labels[members] - self.bounds[number - 1]
+            found[members] += linear_log_probs(rows, tail_labels, up.weight, up.bias)
+        return found
+
+    def word_vectors(self) -> torch.Tensor:
+        """As [`ElmoSoftmax.word_vectors`]. A rare word's is that within its group, and has little room."""
+        rare = [linear(up.weight, down.weight.T) for down, up in self._tail_layers()]
+        return torch.cat([self.head.weight[: self.bounds[0]], *rare])
+
 
 def build_softmax(config: ElmoConfig) -> ElmoSoftmax | ElmoAdaptiveSoftmax:
     """The softmax that `config.softmax_type` names."""
@@ -276,6 +331,7 @@ __all__ = [
     "chunked_loss",
     "cross_entropy",
     "linear_cross_entropy",
+    "linear_log_probs",
     "log_expected_count",
     "log_uniform_sample",
 ]

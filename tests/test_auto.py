@@ -159,6 +159,7 @@ def test_the_public_names_are_these():
         "ElmoForTokenClassification",
         "ElmoIndex",
         "ElmoInt8Config",
+        "ElmoLanguageModel",
         "ElmoLayerCache",
         "ElmoMixer",
         "ElmoModel",
@@ -172,4 +173,5 @@ def test_the_public_names_are_these():
         "Occurrence",
         "__version__",
         "default_model",
+        "score",
     ]

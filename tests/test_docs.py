@@ -41,7 +41,15 @@ def folders(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "docs/embedding.md", "docs/heads.md", "docs/hub.md", "docs/precision.md", "docs/tokenizer.md"],
+    [
+        "README.md",
+        "docs/embedding.md",
+        "docs/heads.md",
+        "docs/hub.md",
+        "docs/language-model.md",
+        "docs/precision.md",
+        "docs/tokenizer.md",
+    ],
 )
 def test_the_python_of_the_documentation_runs(name, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -51,17 +59,18 @@ def test_the_python_of_the_documentation_runs(name, folders, tmp_path, monkeypat
         exec(block, {})
 
 
-def test_values_in_comments_are_what_the_expressions_give():
+@pytest.mark.parametrize(("name", "values"), [("docs/tokenizer.md", 3), ("docs/language-model.md", 11)])
+def test_values_in_comments_are_what_the_expressions_give(name, values):
     names: dict = {}
     checked = 0
-    for line in code_blocks("docs/tokenizer.md")[0].splitlines():
+    for line in "\n".join(code_blocks(name)).splitlines():
         expression, _, value = line.partition("  # ")
         if value.startswith(("[", '"')):
             assert eval(expression, names) == eval(value), line
             checked += 1
         else:
             exec(line, names)
-    assert checked == 3
+    assert checked == values
 
 
 def test_texts_are_cut_as_the_tables_say():

@@ -1,5 +1,7 @@
 """The softmax layers: each equals its plain formula, value and gradients, in chunks of any size."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -127,6 +129,34 @@ def test_without_gradients_the_loss_is_the_same(kind, rows, monkeypatch):
     assert losses[0].requires_grad
     assert not losses[1].requires_grad
     assert_close(losses[0].detach(), losses[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [0, 1, 10])
+@pytest.mark.parametrize("chunk", [1, 3, 128])
+def test_the_log_probability_of_a_word_is_that_among_all_words(kind, rows, chunk, monkeypatch):
+    rows_per_chunk(monkeypatch, chunk)
+    softmax = softmax_of(kind)  # in training mode, which must not matter
+    hidden, labels = predictions(rows)
+    with torch.no_grad():
+        found = softmax.label_log_probs(hidden, labels)
+        assert_close(found, softmax.log_probs(hidden).gather(1, labels.unsqueeze(1)).squeeze(1))
+        assert_close(-found.sum(), softmax.eval()(hidden, labels))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_words_vector_is_what_a_prediction_is_multiplied_with(kind):
+    """Words of one group are told apart by it alone, but for their bias."""
+    softmax = softmax_of(kind)
+    hidden, _ = predictions(4)
+    with torch.no_grad():
+        products = hidden @ softmax.word_vectors().T
+        for bias in (parameter for name, parameter in softmax.named_parameters() if name.endswith("bias")):
+            bias.zero_()
+        differences = softmax.log_probs(hidden) - products
+    bounds = [0, *CUTOFFS, VOCAB] if kind == "adaptive" else [0, VOCAB]
+    for start, stop in itertools.pairwise(bounds):
+        assert_close(differences[:, start:stop], differences[:, start : start + 1].expand(-1, stop - start))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,6 +1,7 @@
 """`elmo-hf`: parses, calls, prints. A user's mistake is one line and exit code 2."""
 
 import sys
+from logging import WARNING, getLogger
 from typing import Annotated, cast
 
 import typer
@@ -13,6 +14,7 @@ from .conversion_commands import convert
 from .embedding_commands import embed
 from .finetuning_commands import finetune, predict
 from .index_commands import index, neighbors
+from .language_model_commands import next_words, previous_words, score, similar, substitutes
 from .pretraining_commands import perplexity, pretrain, vocab
 from .publishing_commands import card, pull, push
 
@@ -38,6 +40,10 @@ app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
 for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull):
     app.command()(command)
+for command in (score, substitutes, similar):
+    app.command()(command)
+app.command("next")(next_words)
+app.command("previous")(previous_words)
 
 
 def _print_version(wanted: bool):
@@ -61,6 +67,7 @@ def elmo_hf(
 def main():
     """The command's entry point."""
     logging.disable_progress_bar()  # of transformers, for loading and saving
+    getLogger("jieba").addFilter(lambda record: record.levelno >= WARNING)  # not how it loads its dictionary
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except UsageError as error:

@@ -2,35 +2,16 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 
+from ..language_model import Perplexity
 from ..modeling_elmo import ElmoStates
 from ..modeling_pretraining_elmo import ElmoForPreTraining
 from .streams import Reader, SentenceEncoder, Streams
 from .text import Corpus
 
 STREAMS, WINDOW = 64, 32  # of an evaluation; they change nothing but the time it takes
-
-
-class Perplexity(NamedTuple):
-    """
-    Perplexity of both directions.
-
-    Args:
-        forward, backward: The exponential of the mean loss; `nan` for a direction that the model does not have.
-        targets: Predicted words per direction, closing boundaries included.
-    """
-
-    forward: float
-    backward: float
-    targets: int
-
-    @property
-    def mean(self) -> float:
-        """Of both directions' losses, as the original's authors state it."""
-        return math.sqrt(self.forward * self.backward)
 
 
 def protocol(carry_state: bool) -> str:

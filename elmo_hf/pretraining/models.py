@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
+from ..language_model import load_language_model
 from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
 from ..tokenization_elmo import ElmoTokenizer
@@ -90,25 +91,6 @@ def starting_point(
         raise ValueError("A fresh model needs its words: give --vocab (`elmo-hf vocab` makes one).")
     tokenizer = ElmoTokenizer(vocab=read_vocabulary(vocab), **(tokenizer_options or {}))
     return ElmoForPreTraining(build_config(size, tokenizer.vocab_size, recipe, **(fields or {}))), tokenizer
-
-
-def load_language_model(name: str) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
-    """A model with its softmax, and its tokenizer."""
-    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True, "ignore_mismatched_sizes": True}
-    try:
-        found = ElmoForPreTraining.from_pretrained(name, output_loading_info=True, **options)
-        model, loading = cast(tuple[ElmoForPreTraining, dict[str, Any]], found)
-        tokenizer = ElmoTokenizer.from_pretrained(name)
-    except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{name} is no model folder or name on the Hub that can be loaded: {reason}") from error
-    if any(key.startswith("softmax.") for key in loading["missing_keys"]):
-        raise ModelError(f"{name} has no softmax, so it cannot predict words: it was saved without, or converted.")
-    if loading["missing_keys"]:
-        raise ModelError(f"{name} lacks the weights {', '.join(sorted(loading['missing_keys']))}.")
-    for key, shape, expected in sorted(loading["mismatched_keys"]):
-        raise ModelError(f"{name}: {key} should be {tuple(expected)} by config.json, found {tuple(shape)}.")
-    return model, tokenizer
 
 
 def extended(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from logging import DEBUG, ERROR, INFO, WARNING, getLogger, makeLogRecord
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,11 @@ COMMANDS = {
     ("vocab",): ["TEXT...", "--size", "--min-count", "--out", "--segmenter", *TEXT_OPTIONS],
     ("pretrain",): ["TEXT...", "--resume", "--from", "--recipe", "--set", "--steps", "--tracker", *TEXT_OPTIONS],
     ("perplexity",): ["[MODEL] FILE...", *TEXT_OPTIONS],
+    ("score",): ["[MODEL] INPUT...", "--model", "--tokens", "--pretokenized", "Example: elmo-hf"],
+    ("next",): ["TEXT", "--model", "--number", "Example: elmo-hf"],
+    ("previous",): ["TEXT", "--model", "--number", "Example: elmo-hf"],
+    ("substitutes",): ["TEXT", "--model", "--number", "Example: elmo-hf"],
+    ("similar",): ["WORD", "--model", "--number", "--vectors", "Example: elmo-hf"],
     ("finetune",): ["tagging", "classification"],
     ("finetune", "tagging"): ["--train", "--field", "--tag-column", *HEAD_OPTIONS],
     ("finetune", "classification"): ["--train", "--label-name", *HEAD_OPTIONS],
@@ -71,6 +77,14 @@ def test_the_help_of_every_command_names_its_arguments(run, command, flag):
 @pytest.mark.parametrize("command", [(), ("convert",)])
 def test_a_command_alone_prints_its_help(run, command):
     assert run(*command) == run(*command, "--help")
+
+
+def test_the_segmenter_speaks_of_what_is_wrong_alone(run):
+    run("--version")
+    spoken = [
+        level for level in (DEBUG, INFO, WARNING, ERROR) if getLogger("jieba").filter(makeLogRecord({"levelno": level}))
+    ]
+    assert spoken == [WARNING, ERROR]
 
 
 def test_the_version_is_printed(run):

@@ -1,0 +1,64 @@
+"""A word in its text: what stands before it and after it."""
+
+from typing import NamedTuple
+
+from ..embedding.neighbors import read_marked
+from ..embedding.sentences import Sentence, checked
+from ..errors import TextError
+from ..text_inputs_elmo import without_surrogates
+from ..tokenization_elmo import ElmoTokenizer
+from ..word_splitting_elmo import segmenter_errors
+
+
+class Context(NamedTuple):
+    """
+    The words of a text around a place in it.
+
+    Args:
+        before: Words before it.
+        inside: The word there; several, or none, if so many were marked.
+        after: Words after it.
+    """
+
+    before: list[str]
+    inside: list[str]
+    after: list[str]
+
+
+def find_context(text: Sentence, position: int | tuple[int, int] | None, tokenizer: ElmoTokenizer) -> Context:
+    """
+    Args:
+        text: With a `**marked**` word; or as it is, or as words, with a position.
+        position: Of the word among words that were given, from 0; or where it begins and ends in a text.
+        tokenizer: Cuts text into words.
+    """
+    if not isinstance(text, str):
+        words = list(next(checked([text])))
+        if not isinstance(position, int) or not 0 <= position < len(words):
+            raise TextError(f"Of {len(words)} words the position must be 0 to {len(words) - 1}, found {position!r}.")
+        return Context(words[:position], [words[position]], words[position + 1 :])
+    if position is None:
+        return _around(*read_marked(text), tokenizer)
+    if not isinstance(position, tuple) or len(position) != 2 or not 0 <= position[0] <= position[1] <= len(text):
+        raise TextError(f"The position in a text of {len(text)} characters is (start, end), found {position!r}.")
+    return _around(text, *position, tokenizer)
+
+
+def _around(text: str, start: int, end: int, tokenizer: ElmoTokenizer) -> Context:
+    with segmenter_errors():
+        spans = [span for _, span in tokenizer._raw_pre_tokenizer().pre_tokenize_str(without_surrogates(text))]
+    context = Context([], [], [])
+    for first, last in spans:
+        word = text[first:last]
+        if last <= start:
+            context.before.append(word)
+        elif first >= end:
+            context.after.append(word)
+        elif start <= first and last <= end:
+            context.inside.append(word)
+        else:
+            raise TextError(f"{text[start:end]!r:.60} is only a part of the word {word!r:.60}: mark all of it.")
+    return context
+
+
+__all__ = ["Context", "find_context"]

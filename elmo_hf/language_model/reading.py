@@ -1,0 +1,107 @@
+"""Texts as the language model reads them: rows of tokens, of any length, a piece at a time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+
+from ..embedding.sentences import Sentence, checked
+from ..modeling_elmo import DIRECTIONS, ElmoModel, ElmoStates
+from ..tokenization_elmo import ElmoTokenizer
+
+NO_LABEL = -100
+TOKENS_AT_ONCE = 2048  # of a text, or of several with their padding; what is in memory grows with it
+
+
+def tokenized(texts: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator[list[str]]:
+    """The tokens of texts, as they come: `<S>`, words, `</S>`."""
+    for text in checked(texts):
+        words = tokenizer.tokenize(text) if isinstance(text, str) else text
+        yield [tokenizer.bos_token, *words, tokenizer.eos_token]
+
+
+def batches(texts: Sequence[list[str]]) -> list[list[int]]:
+    """
+    Which texts are read together, by number: those of similar length, as many as have [`TOKENS_AT_ONCE`] tokens when
+    they are padded. A longer text is alone.
+    """
+    found: list[list[int]] = []
+    for number in sorted(range(len(texts)), key=lambda number: len(texts[number])):
+        if not found or (len(found[-1]) + 1) * len(texts[number]) > TOKENS_AT_ONCE:
+            found.append([])
+        found[-1].append(number)
+    return found
+
+
+@dataclass
+class Rows:
+    """
+    Texts for the model. Each distinct word is spelled once, so that a long text takes little memory.
+
+    Args:
+        places: `(texts, tokens)`, which of the distinct tokens stands where.
+        mask: `(texts, tokens)`, true for tokens.
+        ids: `(distinct,)`, the distinct tokens' word ids.
+        char_ids: `(distinct, slots)`, their characters.
+    """
+
+    places: torch.Tensor
+    mask: torch.Tensor
+    ids: torch.Tensor
+    char_ids: torch.Tensor
+
+    @classmethod
+    def of(cls, texts: Sequence[list[str]], tokenizer: ElmoTokenizer, vocab_size: int) -> "Rows":
+        """The rows of tokenised texts. A word that the model has no probability of is `<UNK>`."""
+        words = dict.fromkeys(chain.from_iterable(text[1:-1] for text in texts))
+        spelled = tokenizer([list(words)], is_split_into_words=True, return_tensors="pt")  # between <S> and </S>
+        ids = spelled["input_ids"][0]
+        number_of = {word: number for number, word in enumerate(words, start=1)}
+        places = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
+        mask = np.zeros(places.shape, dtype=bool)
+        for row, text in enumerate(texts):
+            places[row, 1 : len(text) - 1] = [number_of[word] for word in text[1:-1]]
+            places[row, len(text) - 1] = len(ids) - 1
+            mask[row, : len(text)] = True
+        ids = torch.where(ids < vocab_size, ids, tokenizer.unk_token_id)  # of words that only the tokenizer has
+        return cls(torch.from_numpy(places), torch.from_numpy(mask), ids, spelled["char_ids"][0])
+
+    def labels(self) -> list[torch.Tensor]:
+        """What each direction predicts at each position, `(texts, tokens)`: the token after it, and the one before."""
+        tokens = torch.where(self.mask, self.ids[self.places], NO_LABEL)
+        nothing = torch.full_like(tokens[:, :1], NO_LABEL)
+        before = torch.cat([nothing, tokens[:, :-1]], dim=1)
+        return [torch.cat([tokens[:, 1:], nothing], dim=1), torch.where(self.mask, before, NO_LABEL)]
+
+    def read(self, model: ElmoModel, directions: str) -> Iterator[tuple[int, slice, torch.Tensor]]:
+        """
+        What the model makes of the texts, in pieces: of both directions together where one piece is enough, else of one
+        after the other, backward from the last piece to the first.
+
+        Yields:
+            A direction (0 is forward), the positions of the piece, and the top layer there, `(texts, positions,
+            output_size)`.
+        """
+        texts, tokens = self.places.shape
+        size = max(TOKENS_AT_ONCE // texts, 1)
+        pieces = [slice(start, start + size) for start in range(0, tokens, size)]
+        for run in ["forward", "backward"] if directions == "both" and len(pieces) > 1 else [directions]:
+            state: ElmoStates | None = None
+            for piece in reversed(pieces) if run == "backward" else pieces:
+                places = self.places[:, piece]
+                output = model(
+                    input_ids=self.ids[places].to(model.device),
+                    char_ids=self.char_ids[places].to(model.device),
+                    attention_mask=self.mask[:, piece].to(model.device),
+                    initial_state=state,
+                    output_states=True,
+                    directions=run,
+                )
+                state = output.states
+                tops = output.last_hidden_state.chunk(len(DIRECTIONS[run]), dim=-1)
+                yield from ((direction, piece, top) for direction, top in zip(DIRECTIONS[run], tops, strict=True))
+
+
+__all__ = ["NO_LABEL", "TOKENS_AT_ONCE", "Rows", "batches", "tokenized"]

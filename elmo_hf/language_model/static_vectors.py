@@ -1,0 +1,39 @@
+"""Vectors of the vocabulary's words, whatever their context."""
+
+from typing import cast
+
+import torch
+from torch.nn import functional as F
+
+from ..modeling_pretraining_elmo import ElmoForPreTraining
+from ..tokenization_elmo import ElmoTokenizer
+
+WORDS_AT_ONCE = 4096  # of the vocabulary, spelled together
+
+
+@torch.inference_mode()
+def softmax_vectors(model: ElmoForPreTraining) -> torch.Tensor:
+    """The softmax's vector of each word, of length 1, `(vocab_size, output_size)`."""
+    return F.normalize(model.softmax.word_vectors().float(), dim=-1)
+
+
+@torch.inference_mode()
+def encoder_vectors(model: ElmoForPreTraining, tokenizer: ElmoTokenizer) -> torch.Tensor:
+    """What layer 0 makes of each word, of length 1, `(vocab_size, output_size)`."""
+    words = cast(list[str], tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size))))
+    parts = [words[start : start + WORDS_AT_ONCE] for start in range(0, len(words), WORDS_AT_ONCE)]
+    return torch.cat([encode_words(model, tokenizer, part) for part in parts])
+
+
+@torch.inference_mode()
+def encode_words(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, words: list[str]) -> torch.Tensor:
+    """What layer 0 makes of words, known or not, of length 1, `(words, output_size)`."""
+    spelled = tokenizer(words, is_split_into_words=True, add_special_tokens=False, return_tensors="pt").to(model.device)
+    ids, char_ids = spelled["input_ids"][0], spelled["char_ids"][0]
+    config = model.config
+    encode = model.elmo.token_encoder
+    vectors = encode(char_ids if config.uses_characters else None, ids if config.uses_words else None)
+    return F.normalize(vectors.float(), dim=-1)
+
+
+__all__ = ["encode_words", "encoder_vectors", "softmax_vectors"]
