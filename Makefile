@@ -35,7 +35,7 @@ golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from 
 
 bench: $(INSTALLED)  ## Measure speed and memory beside the originals; the documentation's results and pictures
 	mkdir -p benchmarks/results
-	for name in tokenizer inference memory loading scaling pretraining; do \
+	for name in tokenizer inference corpus memory loading scaling pretraining; do \
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/results/$$name.json || exit 1; \
 	done
 	$(BIN)/python -m benchmarks.plots

@@ -40,10 +40,10 @@ class Side:
     peer: Peer | None = None
     exact: bool = True
 
-    def start(self) -> Worker:
+    def start(self, module: str = "benchmarks.worker") -> Worker:
         """A worker in the side's environment, which is made at the first time."""
         python = sys.executable if self.peer is None else self.peer.interpreter()
-        return Worker(self.label, python, "benchmarks.worker", self.model, json.dumps(self.options))
+        return Worker(self.label, python, module, self.model, json.dumps(self.options))
 
 
 # Our fp32 first: the others are compared with it. "Warm": every word of the text is in the side's word cache.
