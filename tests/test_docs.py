@@ -1,10 +1,13 @@
 """What the documentation shows runs, and gives what it says."""
 
+import gzip
 import re
+import shlex
+import sys
 
 import pytest
 
-from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer, cli
 from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
 from tests.conftest import ROOT
 from tests.models import TINY, tiny_model
@@ -43,7 +46,6 @@ def folders(tmp_path):
     "name",
     [
         "README.md",
-        "docs/embedding.md",
         "docs/heads.md",
         "docs/hub.md",
         "docs/language-model.md",
@@ -56,6 +58,24 @@ def test_the_python_of_the_documentation_runs(name, folders, tmp_path, monkeypat
     blocks = code_blocks(name)
     assert blocks
     for block in blocks:
+        exec(block, {})
+
+
+def test_the_commands_and_the_python_of_embedding_run(folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    (tmp_path / "sentences.txt").write_text("He sat on the bank of the river.\n\nThe bank was closed.\n")
+    (tmp_path / "more.txt.gz").write_bytes(gzip.compress(b"Rain fell all week.\n"))
+    (tmp_path / "reviews.jsonl").write_text('{"review": "A fine film."}\n')
+    (tmp_path / "train.conllu").write_text("1\tRain" + "\t_" * 8 + "\n2\tfell" + "\t_" * 8 + "\n\n")
+    text = (ROOT / "docs" / "embedding.md").read_text("utf-8")
+    for line in re.findall(r"^elmo-hf embed .*", text, flags=re.MULTILINE):
+        if "--resume" not in line:  # of a run that is complete there is nothing to go on with
+            monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
+            with pytest.raises(SystemExit) as end:
+                cli.main()
+            assert end.value.code == 0, line
+    for block in code_blocks("docs/embedding.md"):
         exec(block, {})
 
 

@@ -50,7 +50,7 @@ class CorpusSummary(NamedTuple):
 
 
 def embed_corpus(
-    sources: Sequence[str],
+    sources: str | os.PathLike | Sequence[str | os.PathLike],
     out: str | os.PathLike,
     *,
     embedder: ElmoEmbedder | None = None,
@@ -71,7 +71,7 @@ def embed_corpus(
     Embeds a corpus into a file; the processes of a launched run share the work.
 
     Args:
-        sources: Files, plain or compressed; datasets on disk or on the Hub; `"-"` for standard input.
+        sources: One or more: files, plain or compressed; datasets on disk or on the Hub; `"-"` for standard input.
         out: The output, which must not be there yet. Beside it, as long as it is not complete, is `OUT.parts`.
         embedder: Default: the model that comes with this package.
         layers, pooling, batch_tokens: As in [`ElmoEmbedder.embed`].
@@ -91,7 +91,8 @@ def embed_corpus(
     1000
     ```"""
     reading = ReadingOptions(input_format, column, split, words)
-    opened, process, out = open_corpus(sources, reading), this_process(), Path(out).absolute()
+    given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
+    opened, process, out = open_corpus([os.fspath(s) for s in given], reading), this_process(), Path(out).absolute()
     _refuse_shared_input(opened, process)
     embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
     options: dict[str, Any] = {"layers": layers, "pooling": pooling, "batch_tokens": batch_tokens}

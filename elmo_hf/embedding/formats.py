@@ -54,10 +54,13 @@ class OutputFormat:
             stage: A folder on the same disk.
         """
         assembled = stage / f".assembled{self.endings[0]}.tmp"
-        self.write(shards, assembled, advance)
-        with open(assembled, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(assembled, out)
+        try:
+            self.write(shards, assembled, advance)
+            with open(assembled, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(assembled, out)
+        finally:
+            assembled.unlink(missing_ok=True)
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
         """Writes one file."""
@@ -96,10 +99,13 @@ def _link(source: Path, target: Path):
     temporary = source.with_name(f".{source.name}.tmp")
     temporary.unlink(missing_ok=True)
     try:
-        os.link(source, temporary)
-    except OSError:
-        shutil.copyfile(source, temporary)
-    os.replace(temporary, target)
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 class _ArrowTable(OutputFormat):

@@ -93,6 +93,20 @@ def test_tables_json_lines_parquet_and_datasets_give_the_texts_of_a_column(write
         assert words_of(read(name, split="test")) == [None] * len(TEXTS)
 
 
+def test_a_dataset_on_the_hub_is_streamed(monkeypatch):
+    asked = []
+
+    def load(name, split, *, streaming):
+        asked.append((name, split, streaming))
+        return Dataset.from_dict({"sentence": TEXTS, "id": [0] * len(TEXTS)}).to_iterable_dataset()
+
+    monkeypatch.setattr("elmo_hf.embedding.readers.load_named_dataset", load)
+    assert texts_of(read("me/texts:en", split="test")) == TEXTS
+    assert asked == [("me/texts:en", "test", True)]
+    with pytest.raises(TextError, match="there is no 'mine', only 'sentence', 'id'"):
+        read("me/texts:en", column="mine")
+
+
 def test_a_blank_line_of_json_lines_or_of_a_table_is_a_record_too(write):
     assert texts_of(read(write("a.jsonl", '{"text": "a"}\n\n{"text": null}\n{"text": "b"}\n'))) == ["a", "", "", "b"]
     assert texts_of(read(write("a.tsv", "text\na\n\nb\n"))) == ["a", "", "b"]
