@@ -41,7 +41,15 @@ def folders(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "docs/embedding.md", "docs/heads.md", "docs/hub.md", "docs/precision.md", "docs/tokenizer.md"],
+    [
+        "README.md",
+        "docs/embedding.md",
+        "docs/heads.md",
+        "docs/hub.md",
+        "docs/neighbours.md",
+        "docs/precision.md",
+        "docs/tokenizer.md",
+    ],
 )
 def test_the_python_of_the_documentation_runs(name, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
