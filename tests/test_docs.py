@@ -49,6 +49,7 @@ def folders(tmp_path):
         "docs/heads.md",
         "docs/hub.md",
         "docs/language-model.md",
+        "docs/neighbours.md",
         "docs/precision.md",
         "docs/tokenizer.md",
     ],

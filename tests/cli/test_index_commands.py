@@ -2,10 +2,13 @@
 
 import gzip
 import os
+import re
+import shlex
 
 import pytest
 
 from elmo_hf import ElmoIndex, ElmoTokenizer
+from tests.conftest import ROOT
 from tests.models import tiny_model
 
 TEXT = "The bank of the river.\n\nI don't know.\nA Bank!\n"
@@ -126,3 +129,18 @@ def test_an_index_of_a_model_without_a_name_asks_for_it(refused, run, made):
     (made / "index.json").write_text(info.replace(name, ""))
     assert "no name" in refused("neighbors", made, "the **bank**")
     assert run("neighbors", made, "the **bank**", "--model", name)[0] == 0
+
+
+def test_the_documentation_shows_what_is_printed(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elmo_hf").symlink_to(ROOT / "elmo_hf")
+    (shown,) = re.findall(r"```console\n(.*?)```", (ROOT / "docs/neighbours.md").read_text("utf-8"), flags=re.DOTALL)
+    number = re.compile(r"\d+\.\d+")
+    for part in shown.strip().split("\n\n"):
+        command, _, expected = part.partition("\n")
+        code, printed, _ = run(*shlex.split(command.removeprefix("$ elmo-hf ")))
+        assert code == 0
+        assert number.sub("", printed.strip()) == number.sub("", expected)
+        # Another processor may round otherwise.
+        values = [[float(value) for value in number.findall(text)] for text in (printed, expected)]
+        assert values[0] == pytest.approx(values[1], abs=0.002)
