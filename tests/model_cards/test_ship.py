@@ -7,6 +7,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.embedding import SENTENCE_FILES
 from elmo_hf.model_cards.ship import ship
 from tests.models import TINY
 
@@ -36,7 +37,8 @@ def test_a_shipped_folder_is_half_the_size_and_loads_as_fp32_without_code(run, t
     (folder / "README.md").write_text("the card")
     ship(run, folder)
     assert {path.name for path in folder.iterdir()} == {
-        "README.md", "config.json", "curve.svg", "model.safetensors", "tokenizer.json", "tokenizer_config.json"
+        "README.md", "config.json", "curve.svg", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+        *SENTENCE_FILES,
     }  # fmt: skip
     assert (folder / "README.md").read_text() == "the card"
     model, original = AutoModel.from_pretrained(folder), AutoModel.from_pretrained(run)
