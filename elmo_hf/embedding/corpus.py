@@ -23,6 +23,7 @@ from .corpus_progress import CorpusProgress
 from .embedder import ElmoEmbedder
 from .formats import find_format
 from .layers import LayerChoice, Layers
+from .memory import give_back_freed_memory
 from .readers import Kind, ReadingOptions, Record, Source, open_corpus
 from .shards import DTYPES, EmbeddedRecord, Layout, Shard, digest, write_shard
 from .work import WorkFolder, fingerprint
@@ -90,9 +91,9 @@ def embed_corpus(
     >>> embed_corpus(["sentences.txt"], "vectors.parquet", pooling="mean").records
     1000
     ```"""
-    reading = ReadingOptions(input_format, column, split, words)
+    reading, process, out = ReadingOptions(input_format, column, split, words), this_process(), Path(out).absolute()
     given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
-    opened, process, out = open_corpus([os.fspath(s) for s in given], reading), this_process(), Path(out).absolute()
+    opened = open_corpus([os.fspath(source) for source in given], reading)
     _refuse_shared_input(opened, process)
     embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
     options: dict[str, Any] = {"layers": layers, "pooling": pooling, "batch_tokens": batch_tokens}
@@ -111,19 +112,13 @@ def embed_corpus(
     is_shown = progress and process.is_main_process
     shards = run.embed(process, skip_bad, is_shown)
     process.wait_for_everyone()  # all have seen the shards before they go
-    summary = CorpusSummary(
-        path=written.target(out),
-        records=sum(shard.num_records for shard in shards),
-        words=sum(shard.num_words for shard in shards),
-        skipped=run.skipped,
-        bad=run.bad,
-    )
+    records, number = (sum(getattr(shard, name) for shard in shards) for name in ("num_records", "num_words"))
     if process.is_main_process:
-        with tqdm(total=summary.records, desc="writing", unit="record", disable=not is_shown) as bar, work.written():
+        with tqdm(total=records, desc="writing", unit="record", disable=not is_shown) as bar, work.written():
             written.finish(shards, out, work.path, bar.update)
         work.remove()
     process.wait_for_everyone()
-    return summary
+    return CorpusSummary(written.target(out), records, number, run.skipped, run.bad)
 
 
 def _refuse_shared_input(sources: Iterable[Source], process: PartialState):
@@ -210,6 +205,7 @@ class _Run:
         with self.work.written():
             vectors = self.embedder.embed_iter(words, progress=advance, **self.options)
             write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
+        give_back_freed_memory()
 
 
 __all__ = ["CorpusSummary", "embed_corpus"]

@@ -16,7 +16,7 @@ from ..extras import import_extra
 from ..staging import write_atomically
 from .shards import ENDING, NUMPY_DTYPES, Batch, Layout, Shard
 
-BATCH_BYTES = 1 << 24  # of vectors that are in memory while a file is assembled
+BATCH_BYTES = 1 << 23  # of vectors that are in memory while a file is assembled
 
 Advance = Callable[[int], object]  # is told the number of records that were written
 

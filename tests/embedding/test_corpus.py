@@ -44,7 +44,7 @@ def text(tmp_path) -> Path:
 
 
 def embed(text, out, **options):
-    return embed_corpus([str(text)], out, embedder=EMBEDDER, **({"progress": False} | options))
+    return embed_corpus(text, out, embedder=EMBEDDER, **({"progress": False} | options))
 
 
 def write_model(folder: Path) -> str:
