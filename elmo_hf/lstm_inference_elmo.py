@@ -40,7 +40,7 @@ def run_lstm(
         for size, gates in zip(sizes, chunk.split(sizes, dim=1), strict=True):
             if size < hidden.shape[1]:  # the shortest sequences have ended
                 last_hidden.append(hidden[:, size:])
-                last_cell.append(cell[:, size:])
+                last_cell.append(cell[:, size:].clone())
                 hidden, cell = hidden[:, :size], cell[:, :size]
             if (keep := keeps[step]) is not None:
                 hidden, cell = hidden * keep, cell * keep
@@ -49,6 +49,8 @@ def run_lstm(
             place = outputs[:, start : start + size]
             hidden = _project(unprojected, matrices.projection, clips.projection, place)
             start, step = start + size, step + 1
+        cell = cell.clone()  # it lay in the memory of the gates, which the next ones can have now
+        del chunk, gates
     last_hidden.append(hidden)
     last_cell.append(cell)
     return outputs, torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)

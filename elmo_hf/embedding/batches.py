@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
-BATCH_TOKENS = 8192  # small models are a fifth faster with it than with half of it, large ones no faster with more
+BATCH_TOKENS = 4096  # twice as many are 4 % faster for small models and no faster for large ones, in twice the memory
 WINDOW = 4  # batches whose sentences are sorted by length together; their results are in memory together
 
 Item = TypeVar("Item", bound=Sized)

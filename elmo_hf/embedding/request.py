@@ -12,6 +12,7 @@ from ..tokenization_elmo import ElmoTokenizer
 from .batches import BATCH_TOKENS, WINDOW, batches, windows
 from .documents import document_parts, document_pieces, join_parts, pool_parts
 from .layers import LayerChoice, Layers, check_pooling, pool
+from .memory import give_back_freed_memory
 from .progress import ProgressReport
 from .running import run_sentences
 from .sentences import Sentence, TokenSource, encoded
@@ -44,7 +45,9 @@ class EmbeddingRequest:
     def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
         """The result for each sentence, in order, lazily."""
         with report or ProgressReport() as report:
-            for window in windows(encoded(sentences, self.tokenizer), WINDOW * self.batch_tokens):
+            for number, window in enumerate(windows(encoded(sentences, self.tokenizer), WINDOW * self.batch_tokens)):
+                if number:
+                    give_back_freed_memory()
                 yield from self._window(window, report)
 
     def together(self, vectors: Iterable[Any]) -> Any:
@@ -64,7 +67,9 @@ class EmbeddingRequest:
         pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
         return (self._given(self._own(vectors)) for vectors in pieces)
 
-    def _window(self, window: Sequence[TokenSource], report: ProgressReport) -> list[Any]:
+    def _window(self, window: Sequence[TokenSource], report: ProgressReport) -> Iterator[Any]:
+        # Parts of whole batches until they are given away: copies here would lie scattered over the memory that the
+        # next batch is about to need in large pieces.
         found: list[Any] = [None] * len(window)
         for places in batches(window, self.batch_tokens):
             sentences = [window[place] for place in places]
@@ -73,11 +78,11 @@ class EmbeddingRequest:
                 report.done(1, 0)
             else:
                 vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
-                results = [pool(self._own(some), self.pooling) for some in vectors]
+                results = [pool(some, self.pooling) for some in vectors]
                 report.done(len(sentences), sum(map(len, sentences)))
             for place, result in zip(places, results, strict=True):
-                found[place] = self._given(result)
-        return found
+                found[place] = result
+        return (self._given(self._own(result)) for result in found)
 
     def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
         """A sentence that is longer than a batch, a piece at a time, with no more than that beside the result."""
