@@ -1,10 +1,19 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """The LSTM over packed words without a gradient: nothing is kept, and memory is used again within a step."""
 
+from typing import NamedTuple
+
 import torch
 
 from .lstm_elmo import LSTMClips, LSTMMatrices, step_chunks
-from .products_elmo import Matrix
+from .products_elmo import GateMatrix, Matrix, candidate_doubled
+
+
+class ManyRowsMatrices(NamedTuple):
+    """One layer's weights for [`run_many`]; `projection` is `None` where the output is the cells'."""
+
+    gates: GateMatrix
+    projection: Matrix | None
 
 
 def run_lstm(
@@ -84,4 +93,71 @@ def _project(
     return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
 
 
-__all__ = ["run_lstm"]
+def run_many(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    matrices: ManyRowsMatrices,
+    bias: torch.Tensor,
+    clips: LSTMClips,
+    step_sizes: list[int],
+    keeps: list[torch.Tensor | None],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As [`run_lstm`], for many sequences at once: one direction after the other, the gates of a step in one product."""
+    outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
+    bias = candidate_doubled(bias.squeeze(1).clone())
+    states = [
+        _run_direction(number, one, *state, matrices, bias[number], clips, step_sizes, keeps, output)
+        for number, (one, *state, output) in enumerate(zip(inputs, hidden, cell, outputs, strict=True))
+    ]
+    return outputs, *(torch.stack(state) for state in zip(*states, strict=True))
+
+
+def _run_direction(
+    direction: int,
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    matrices: ManyRowsMatrices,
+    bias: torch.Tensor,
+    clips: LSTMClips,
+    step_sizes: list[int],
+    keeps: list[torch.Tensor | None],
+    outputs: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Writes the outputs, and gives both states.
+
+    A tanh is a sigmoid, stretched: tanh(x) = 4 (sigmoid(2x) - 1/2) / 2. So the cells are kept doubled, and what they
+    give out is halved until it is projected; both are exact.
+    """
+    projection = None if matrices.projection is None else matrices.projection[slice(direction, direction + 1)]
+    last_hidden, last_cell = [], []
+    cell, start = 2 * cell, 0
+    for size, keep, given in zip(step_sizes, keeps, inputs.split(step_sizes), strict=True):
+        if size < len(hidden):  # the shortest sequences have ended
+            last_hidden.append(hidden[size:])
+            last_cell.append(cell[size:].clone())
+            hidden, cell = hidden[:size], cell[:size]
+        if keep is not None:
+            hidden, cell = hidden * keep, cell * keep
+        gates = matrices.gates(direction, torch.cat([given, hidden], dim=1), bias)
+        input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=1)
+        cell = forget_gate.mul_(cell).addcmul_(input_gate, candidate.sub_(0.5), value=4)
+        if clips.cell is not None:
+            cell.clamp_(-2 * clips.cell, 2 * clips.cell)
+        halved = torch.sigmoid(cell).sub_(0.5).mul_(output_gate)
+        place = outputs[start : start + size]
+        if projection is None:
+            hidden = torch.mul(halved, 2, out=place)
+        else:
+            hidden = torch.mul(projection(halved.unsqueeze(0)).squeeze(0), 2, out=place)
+            if clips.projection is not None:
+                hidden.clamp_(-clips.projection, clips.projection)
+        start += size
+    last_hidden.append(hidden)
+    last_cell.append(cell)
+    return torch.cat(last_hidden[::-1]), torch.cat(last_cell[::-1]) / 2
+
+
+__all__ = ["ManyRowsMatrices", "run_lstm", "run_many"]

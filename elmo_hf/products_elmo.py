@@ -159,6 +159,50 @@ class SmallMatrix:
         return (self.dense if rows.shape[1] == 1 else self.packed).add(total, rows)
 
 
+class GateMatrix:
+    """
+    The weights of an LSTM's input and of its recurrence in one, packed in fp32, with the sigmoids of the gates as a
+    part of the product: nothing is written and read again between. For many rows at once; a few spend their time on
+    reading weights, of which this reads both at every step.
+
+    The candidate goes through a sigmoid as well: tanh(x) = 2 sigmoid(2x) - 1, so that its weights are doubled here.
+
+    Args:
+        input_weight (`torch.Tensor` of shape `(directions, inputs, 4 * cells)`): Gates i, j, f, o; j is the candidate.
+        recurrent_weight (`torch.Tensor` of shape `(directions, size, 4 * cells)`)
+    """
+
+    def __init__(self, input_weight: torch.Tensor, recurrent_weight: torch.Tensor):
+        self.packed = [
+            _reordered(candidate_doubled(torch.cat(weights)).T)
+            for weights in zip(input_weight, recurrent_weight, strict=True)
+        ]
+
+    def __getitem__(self, directions: slice) -> "GateMatrix":
+        """That of some directions."""
+        chosen = copy.copy(self)
+        chosen.packed = self.packed[directions]
+        return chosen
+
+    def __call__(self, direction: int, rows: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            rows: `(rows, inputs + size)`
+            bias: `(4 * cells,)`, of the candidate doubled.
+
+        Returns:
+            `(rows, 4 * cells)`: sigmoid(i), sigmoid(2j), sigmoid(f), sigmoid(o)
+        """
+        product, packed = torch.ops.mkldnn._linear_pointwise, self.packed[direction]
+        return in_blocks(lambda block: product(block, packed, bias, "sigmoid", [], ""), rows)
+
+
+def candidate_doubled(gates: torch.Tensor) -> torch.Tensor:
+    """`(…, 4 * cells)`, the second quarter doubled, in place."""
+    gates.chunk(4, dim=-1)[1].mul_(2)
+    return gates
+
+
 def blocks(rows: torch.Tensor) -> Sequence[torch.Tensor]:
     """`(rows, columns)` in blocks of at most `ROWS_PER_BLOCK`."""
     return rows.split(ROWS_PER_BLOCK) if len(rows) > ROWS_PER_BLOCK else (rows,)
@@ -198,7 +242,7 @@ class PackedWeight:
     def __init__(self, enabled: bool = True):
         self.enabled = enabled
         self._lock = threading.Lock()
-        self._state: WeightState | None = None
+        self._state: list[WeightState] | None = None
         self._packed: Any = None
         self._moves = 0  # how often the same values came at another address
 
@@ -209,32 +253,38 @@ class PackedWeight:
         return PackedWeight, (self.enabled,)
 
     def get(
-        self, weight: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype, pack: Callable[[torch.Tensor], Packed]
+        self, weight: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype, pack: Callable[..., Packed], *more
     ) -> Packed | None:
         """
         Args:
             weight: The parameter.
             rows: What it is to be multiplied with.
             dtype: Precision of the product.
-            pack: Makes what is kept from the weight in that precision.
+            pack: Makes what is kept from the weight, and from `more`, in that precision.
+            more: Parameters that are packed together with it.
 
         Returns:
             What `pack` has made; `None` where nothing may be kept.
         """
-        if not self.enabled or not can_pack(weight, rows):
+        weights = weight, *more
+        if not self.enabled or not all(can_pack(weight, rows) for weight in weights):
             self.clear()  # where a weight learns it will be another soon, and elsewhere the copy is of no use
             return None
-        state = weight_state(weight, dtype)
+        state = [weight_state(weight, dtype) for weight in weights]
         with self._lock:
             if state != self._state:
-                self._moves = self._moves + 1 if state.is_moved(self._state) else 0
+                self._moves = self._moves + 1 if self._is_moved(state) else 0
                 if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
                     self._packed, self._state = None, state
                     return None
-                self._packed, self._state = pack(weight.detach().to(dtype)), state
-                if is_mapped(weight):
+                self._packed, self._state = pack(*(weight.detach().to(dtype) for weight in weights)), state
+                for weight in filter(is_mapped, weights):
                     give_back(weight)
             return self._packed
+
+    def _is_moved(self, state: list["WeightState"]) -> bool:
+        known = self._state or []
+        return len(known) == len(state) and all(new.is_moved(old) for new, old in zip(state, known, strict=True))
 
     def clear(self):
         """Forgets what was packed."""
@@ -286,9 +336,9 @@ class WeightState(NamedTuple):
     version: int | None
     values: tuple[float, ...]
 
-    def is_moved(self, other: "WeightState | None") -> bool:
-        """Whether this is another weight with its values at another place."""
-        return other is not None and self[1:] == other[1:]
+    def is_moved(self, other: "WeightState") -> bool:
+        """Whether this is another weight with the same values, or the same one at another place."""
+        return self[1:] == other[1:]
 
 
 def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:

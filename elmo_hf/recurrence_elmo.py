@@ -10,14 +10,24 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMMatrices, LSTMWeights, lstm, state_keeps
-from .lstm_inference_elmo import run_lstm
+from .lstm_inference_elmo import ManyRowsMatrices, run_lstm, run_many
 from .precision_elmo import packed_dtype, product_dtype
-from .products_elmo import DenseMatrix, Matrix, PackedMatrix, PackedWeight, SmallMatrix, aligned, needs_gradient
+from .products_elmo import (
+    DenseMatrix,
+    GateMatrix,
+    Matrix,
+    PackedMatrix,
+    PackedWeight,
+    SmallMatrix,
+    aligned,
+    needs_gradient,
+)
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
 # Elements of a direction's recurrent matrix from which on packed products, direction by direction, are always faster
 # than those of both directions together. Below, it depends on the weight.
 MIN_PACKED_SIZE = 2**20
+MANY_ROWS = 32  # sequences a time step, on average, from which on a product for all of its gates is faster
 WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
 
@@ -112,7 +122,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         self.forget_bias = config.forget_bias
         self.residual = config.skip_connections and layer_index > 0
         self.dropout = nn.Dropout(config.dropout)
-        self.packed = [PackedWeight() for _ in WEIGHTS]
+        self.packed = [PackedWeight() for _ in (*WEIGHTS, "gates")]
         self.input_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.recurrent_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.bias = nn.Parameter(torch.empty(directions, 4 * cells))
@@ -154,10 +164,11 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             learns = needs_gradient(inputs, hidden, cell, self.bias, *(getattr(self, name) for name in WEIGHTS))
         if learns:
             matrices = None
-            for packed in self.packed:
-                packed.clear()  # the weights will be others soon
+            self._forget_packed()  # the weights will be others soon
         else:
-            matrices = self._matrices(inputs, dtype, chosen)
+            has_many_rows = len(step_sizes) * MANY_ROWS <= inputs.shape[1]
+            matrices = self._many_rows_matrices(inputs, chosen) if has_many_rows else None
+            matrices = matrices or self._matrices(inputs, dtype, chosen)
         with torch.autocast(inputs.device.type, enabled=False):
             if matrices is None:
                 output, hidden, cell = lstm(
@@ -165,27 +176,45 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
                 )
             else:
                 keeps = state_keeps(resets, step_sizes, state_dtype)
+                given = inputs, hidden, cell, matrices, self._bias(chosen), clips, step_sizes, keeps
                 with torch.no_grad():
-                    output, hidden, cell = run_lstm(
-                        inputs, hidden, cell, matrices, self._bias(chosen), clips, step_sizes, keeps
-                    )
+                    output, hidden, cell = (run_many if isinstance(matrices, ManyRowsMatrices) else run_lstm)(*given)
         return output + inputs if self.residual else output, hidden, cell
 
     def _matrices(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> LSTMMatrices:
         """For products without a gradient, with the weights of the chosen directions."""
-        found: list[Matrix | None] = []
-        for name, packed in zip(WEIGHTS, self.packed, strict=True):
-            weight = getattr(self, name)
-            if weight is None:
-                found.append(None)
-            elif isinstance(weight, ElmoInt8Weight):
-                found.append(weight.matrix(chosen))
-            else:
-                pack = PackedMatrix if self.recurrent_weight[0].numel() >= MIN_PACKED_SIZE else PACK_SMALL[name]
-                passing = self.training and weight.requires_grad  # a step of training, which gradient checkpointing has
-                kept = None if passing else packed.get(weight, inputs, packed_dtype(weight), pack)
-                found.append(DenseMatrix(weight[chosen].to(dtype)) if kept is None else kept[chosen])
+        found = [self._matrix(number, inputs, dtype, chosen) for number in range(len(WEIGHTS))]
         return LSTMMatrices(*found)  # ty: ignore[invalid-argument-type]
+
+    def _matrix(self, number: int, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> Matrix | None:
+        """One of the `WEIGHTS`."""
+        name = WEIGHTS[number]
+        weight = getattr(self, name)
+        if weight is None:
+            return None
+        if isinstance(weight, ElmoInt8Weight):
+            return weight.matrix(chosen)
+        pack = PackedMatrix if self.recurrent_weight[0].numel() >= MIN_PACKED_SIZE else PACK_SMALL[name]
+        kept = None if self._passes(weight) else self.packed[number].get(weight, inputs, packed_dtype(weight), pack)
+        return DenseMatrix(weight[chosen].to(dtype)) if kept is None else kept[chosen]
+
+    def _many_rows_matrices(self, inputs: torch.Tensor, chosen: slice) -> ManyRowsMatrices | None:
+        """The same for many sequences at once; `None` where they cannot be packed in fp32."""
+        weight, dtype = self.input_weight, torch.float32
+        if self.is_quantized or self._passes(weight) or packed_dtype(weight) != dtype:
+            return None
+        gates = self.packed[-1].get(weight, inputs, dtype, GateMatrix, self.recurrent_weight)
+        if gates is None:
+            return None
+        return ManyRowsMatrices(gates[chosen], self._matrix(WEIGHTS.index("projection_weight"), inputs, dtype, chosen))
+
+    def _passes(self, weight: nn.Parameter) -> bool:
+        """Whether it will be another soon: in a step of training, which gradient checkpointing has without gradients."""
+        return self.training and weight.requires_grad
+
+    def _forget_packed(self):
+        for packed in self.packed:
+            packed.clear()
 
     def _weights(self, chosen: slice) -> LSTMWeights:
         """The weights of the given directions, the forget bias added."""
@@ -214,8 +243,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         for name in WEIGHTS:
             if isinstance(weight := getattr(self, name), nn.Parameter):
                 quantize_weight(self, name, weight.mT, fine=name == "projection_weight")
-        for packed in self.packed:
-            packed.clear()
+        self._forget_packed()
 
     def glorot_bounds(self) -> dict[str, float]:
         """Bound of the uniform initialisation of every weight matrix: the original's, TensorFlow's default."""

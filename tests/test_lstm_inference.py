@@ -1,12 +1,15 @@
-"""The LSTM without a gradient: what it holds on to."""
+"""The LSTM without a gradient: one way for few sequences and one for many, and what they hold on to."""
 
 import weakref
 
+import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from elmo_hf.lstm_elmo import GATE_BYTES_PER_CHUNK, LSTMClips, LSTMMatrices
-from elmo_hf.lstm_inference_elmo import run_lstm
-from elmo_hf.products_elmo import DenseMatrix, PackedMatrix
+from elmo_hf.lstm_elmo import GATE_BYTES_PER_CHUNK, LSTMClips, LSTMMatrices, state_keeps
+from elmo_hf.lstm_inference_elmo import ManyRowsMatrices, run_lstm, run_many
+from elmo_hf.products_elmo import DenseMatrix, GateMatrix, PackedMatrix
 
 SIZE, CELLS = 4, 256
 
@@ -46,3 +49,43 @@ def test_gates_of_earlier_steps_are_not_kept_by_the_states_of_sequences_that_hav
     )
     assert hidden.shape[1] == cell.shape[1] == step_sizes[0]
     assert len(matrices.input.held) > 3 and not any(matrices.input.held)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=300),
+    directions=st.integers(1, 2),
+    projects=st.booleans(),
+    clips=st.sampled_from([LSTMClips(0.3, 0.2), LSTMClips(None, None)]),
+    resets=st.booleans(),
+    seed=st.integers(0, 9),
+)
+def test_many_sequences_at_once_have_the_outputs_and_states_of_few(lengths, directions, projects, clips, resets, seed):
+    cells = 16
+    size = 8 if projects else cells
+    torch.manual_seed(seed)
+    step_sizes = [sum(length > step for length in lengths) for step in range(max(lengths))]
+    inputs = torch.randn(directions, sum(lengths), size)
+    hidden, cell = torch.randn(directions, len(lengths), size), 0.3 * torch.randn(directions, len(lengths), cells)
+    weights = torch.randn(2, directions, size, 4 * cells)
+    projection = DenseMatrix(torch.randn(directions, cells, size)) if projects else None
+    bias = torch.randn(directions, 1, 4 * cells)
+    keeps = state_keeps(torch.rand(sum(lengths)) < 0.5 if resets else None, step_sizes, torch.float32)
+    given_to_both = inputs, hidden, cell
+    rest = bias, clips, step_sizes, keeps
+
+    few = run_lstm(*given_to_both, LSTMMatrices(*map(DenseMatrix, weights), projection), *rest)
+    many = run_many(*given_to_both, ManyRowsMatrices(GateMatrix(*weights), projection), *rest)
+    for expected, found in zip(few, many, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 3.0])
+def test_a_tanh_made_of_sigmoids_loses_no_digit_that_counts(scale):
+    weights = scale * torch.randn(2, 1, 4, 4 * CELLS)
+    state = torch.zeros(1, 64, CELLS), torch.zeros(1, 64, CELLS)
+    inputs, bias, rest = torch.randn(1, 64, 4), torch.zeros(1, 1, 4 * CELLS), (LSTMClips(None, None), [64], [None])
+    matrices = GateMatrix(weights[0], torch.zeros(1, CELLS, 4 * CELLS))
+    output, _, _ = run_many(inputs, *state, ManyRowsMatrices(matrices, None), bias, *rest)
+    gates = (inputs.double() @ weights[0].double()).chunk(4, dim=-1)
+    expected = gates[3].sigmoid() * torch.tanh(gates[0].sigmoid() * torch.tanh(gates[1]))
+    assert (output - expected).abs().max() < 1e-6

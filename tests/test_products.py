@@ -201,14 +201,18 @@ def test_memory_that_is_not_of_a_file_keeps_its_values():
 def test_packing_can_be_turned_off_and_on(monkeypatch):
     monkeypatch.setattr("elmo_hf.recurrence_elmo.MIN_PACKED_SIZE", 0)
     model: ElmoModel = tiny_model()
-    char_ids = random_words(np.random.default_rng(0), 2, 3)
+    few, many = (random_words(np.random.default_rng(0), rows, 3) for rows in (2, 40))
     packs = [packed for layer in model.layers for packed in layer.packed] + [model.token_encoder.projection.packed]
-    with torch.no_grad():
-        expected = model(char_ids=char_ids).last_hidden_state
-        assert all(packed._packed for packed in packs)
-        model.pack_weights(False)
-        assert not any(packed._packed for packed in packs)
-        torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, expected, rtol=1e-5, atol=1e-5)
-        assert not any(packed._packed for packed in packs)
-        model.pack_weights()
-        assert torch.equal(model(char_ids=char_ids).last_hidden_state, expected)
+
+    @torch.no_grad()
+    def vectors():
+        return torch.cat([model(char_ids=char_ids).last_hidden_state for char_ids in (few, many)])
+
+    expected = vectors()
+    assert all(packed._packed for packed in packs)
+    model.pack_weights(False)
+    assert not any(packed._packed for packed in packs)
+    torch.testing.assert_close(vectors(), expected, rtol=1e-5, atol=1e-5)
+    assert not any(packed._packed for packed in packs)
+    model.pack_weights()
+    assert torch.equal(vectors(), expected)
