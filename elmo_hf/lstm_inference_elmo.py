@@ -103,7 +103,7 @@ def run_many(
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As [`run_lstm`], for many sequences at once: one direction after the other, the gates of a step in one product."""
+    """As [`run_lstm`], for many sequences at once: direction by direction, the gates of a step in one product."""
     outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
     bias = candidate_doubled(bias.squeeze(1).clone())
     states = [

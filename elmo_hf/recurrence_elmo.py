@@ -209,7 +209,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         return ManyRowsMatrices(gates[chosen], self._matrix(WEIGHTS.index("projection_weight"), inputs, dtype, chosen))
 
     def _passes(self, weight: nn.Parameter) -> bool:
-        """Whether it will be another soon: in a step of training, which gradient checkpointing has without gradients."""
+        """Whether it will be another soon: in training, which gradient checkpointing runs without gradients first."""
         return self.training and weight.requires_grad
 
     def _forget_packed(self):

@@ -48,7 +48,8 @@ def test_gates_of_earlier_steps_are_not_kept_by_the_states_of_sequences_that_hav
         [None] * len(step_sizes),
     )
     assert hidden.shape[1] == cell.shape[1] == step_sizes[0]
-    assert len(matrices.input.held) > 3 and not any(matrices.input.held)
+    assert len(matrices.input.held) > 3
+    assert not any(matrices.input.held)
 
 
 @given(
