@@ -10,7 +10,7 @@ from .products_elmo import GateMatrix, Matrix, candidate_doubled
 
 
 class ManyRowsMatrices(NamedTuple):
-    """One layer's weights for [`run_many`]; `projection` is `None` where the output is the cells'."""
+    """One layer's weights for many sequences at once; `projection` is `None` where the output is the cells'."""
 
     gates: GateMatrix
     projection: Matrix | None
@@ -20,19 +20,20 @@ def run_lstm(
     inputs: torch.Tensor,
     hidden: torch.Tensor,
     cell: torch.Tensor,
-    matrices: LSTMMatrices,
+    matrices: LSTMMatrices | ManyRowsMatrices,
     bias: torch.Tensor,
     clips: LSTMClips,
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs one layer.
+    Runs one layer, in the way that its matrices are for.
 
     Args:
         inputs: `(directions, words, size)`, packed: step by step, the longest sequence first.
         hidden: `(directions, sequences, size)`, the state before the first word.
         cell: `(directions, sequences, cells)`
+        matrices: For few sequences at once, or for many.
         bias: `(directions, 1, 4 * cells)`; the forget bias is in it.
         step_sizes: Sequences at each time step, never growing.
         keeps: For each step what the state before it is multiplied by, `(sequences, 1)`, or `None`.
@@ -40,6 +41,23 @@ def run_lstm(
     Returns:
         The outputs `(directions, words, size)`, and both states after each sequence's last word.
     """
+    rest = bias, clips, step_sizes, keeps
+    if isinstance(matrices, ManyRowsMatrices):
+        return _run_many(inputs, hidden, cell, matrices, *rest)
+    return _run_few(inputs, hidden, cell, matrices, *rest)
+
+
+def _run_few(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    matrices: LSTMMatrices,
+    bias: torch.Tensor,
+    clips: LSTMClips,
+    step_sizes: list[int],
+    keeps: list[torch.Tensor | None],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Both directions side by side; the products of the inputs first, some time steps at a time."""
     outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
     last_hidden, last_cell = [], []
     start = step = 0
@@ -93,7 +111,7 @@ def _project(
     return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
 
 
-def run_many(
+def _run_many(
     inputs: torch.Tensor,
     hidden: torch.Tensor,
     cell: torch.Tensor,
@@ -103,14 +121,15 @@ def run_many(
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As [`run_lstm`], for many sequences at once: direction by direction, the gates of a step in one product."""
+    """Direction by direction, the gates of a step in one product."""
     outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
     bias = candidate_doubled(bias.squeeze(1).clone())
     states = [
-        _run_direction(number, one, *state, matrices, bias[number], clips, step_sizes, keeps, output)
-        for number, (one, *state, output) in enumerate(zip(inputs, hidden, cell, outputs, strict=True))
+        _run_direction(number, *given, matrices, bias[number], clips, step_sizes, keeps, outputs[number])
+        for number, given in enumerate(zip(inputs, hidden, cell, strict=True))
     ]
-    return outputs, *(torch.stack(state) for state in zip(*states, strict=True))
+    last_hidden, last_cell = (torch.stack(state) for state in zip(*states, strict=True))
+    return outputs, last_hidden, last_cell
 
 
 def _run_direction(
@@ -160,4 +179,4 @@ def _run_direction(
     return torch.cat(last_hidden[::-1]), torch.cat(last_cell[::-1]) / 2
 
 
-__all__ = ["ManyRowsMatrices", "run_lstm", "run_many"]
+__all__ = ["ManyRowsMatrices", "run_lstm"]

@@ -10,7 +10,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMMatrices, LSTMWeights, lstm, state_keeps
-from .lstm_inference_elmo import ManyRowsMatrices, run_lstm, run_many
+from .lstm_inference_elmo import ManyRowsMatrices, run_lstm
 from .precision_elmo import packed_dtype, product_dtype
 from .products_elmo import (
     DenseMatrix,
@@ -176,9 +176,10 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
                 )
             else:
                 keeps = state_keeps(resets, step_sizes, state_dtype)
-                given = inputs, hidden, cell, matrices, self._bias(chosen), clips, step_sizes, keeps
                 with torch.no_grad():
-                    output, hidden, cell = (run_many if isinstance(matrices, ManyRowsMatrices) else run_lstm)(*given)
+                    output, hidden, cell = run_lstm(
+                        inputs, hidden, cell, matrices, self._bias(chosen), clips, step_sizes, keeps
+                    )
         return output + inputs if self.residual else output, hidden, cell
 
     def _matrices(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> LSTMMatrices:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf.lstm_elmo import GATE_BYTES_PER_CHUNK, LSTMClips, LSTMMatrices, state_keeps
-from elmo_hf.lstm_inference_elmo import ManyRowsMatrices, run_lstm, run_many
+from elmo_hf.lstm_inference_elmo import ManyRowsMatrices, run_lstm
 from elmo_hf.products_elmo import DenseMatrix, GateMatrix, PackedMatrix
 
 SIZE, CELLS = 4, 256
@@ -75,7 +75,7 @@ def test_many_sequences_at_once_have_the_outputs_and_states_of_few(lengths, dire
     rest = bias, clips, step_sizes, keeps
 
     few = run_lstm(*given_to_both, LSTMMatrices(*map(DenseMatrix, weights), projection), *rest)
-    many = run_many(*given_to_both, ManyRowsMatrices(GateMatrix(*weights), projection), *rest)
+    many = run_lstm(*given_to_both, ManyRowsMatrices(GateMatrix(*weights), projection), *rest)
     for expected, found in zip(few, many, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
@@ -86,7 +86,7 @@ def test_a_tanh_made_of_sigmoids_loses_no_digit_that_counts(scale):
     state = torch.zeros(1, 64, CELLS), torch.zeros(1, 64, CELLS)
     inputs, bias, rest = torch.randn(1, 64, 4), torch.zeros(1, 1, 4 * CELLS), (LSTMClips(None, None), [64], [None])
     matrices = GateMatrix(weights[0], torch.zeros(1, CELLS, 4 * CELLS))
-    output, _, _ = run_many(inputs, *state, ManyRowsMatrices(matrices, None), bias, *rest)
+    output, _, _ = run_lstm(inputs, *state, ManyRowsMatrices(matrices, None), bias, *rest)
     gates = (inputs.double() @ weights[0].double()).chunk(4, dim=-1)
     expected = gates[3].sigmoid() * torch.tanh(gates[0].sigmoid() * torch.tanh(gates[1]))
     assert (output - expected).abs().max() < 1e-6
