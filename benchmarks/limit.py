@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from benchmarks.peers import serve
 from benchmarks.worker import Batch
 from elmo_hf import ElmoConfig
-from elmo_hf.recurrence_elmo import MANY_ROWS
+from elmo_hf.recurrence_elmo import many_steps
 from elmo_hf.token_encoder_elmo import WORDS_PER_CHUNK
 
 # Long products are also tried in pieces, whose output stays near the cache.
@@ -78,11 +78,12 @@ def products_of(config: ElmoConfig, char_ids: np.ndarray) -> list[Product]:
     steps = [int((lengths > step).sum()) for step in range(lengths.max())]
     directions = config.num_directions
     for layer in range(config.num_hidden_layers):
-        has_many_rows = len(steps) * MANY_ROWS <= len(words)
-        if not has_many_rows:
-            products.append(Product(f"layer {layer}, inputs", Shape(len(words), size, 4 * cells, directions)))
-        for rows in steps:
-            if has_many_rows:
+        many = many_steps(steps, 4 * cells * size)
+        if many < len(steps):
+            rows = sum(steps[many:])
+            products.append(Product(f"layer {layer}, inputs", Shape(rows, size, 4 * cells, directions)))
+        for step, rows in enumerate(steps):
+            if step < many:
                 products.append(Product(f"layer {layer}, gates", Shape(rows, 2 * size, 4 * cells, directions)))
             else:
                 products.append(Product(f"layer {layer}, recurrence", Shape(rows, size, 4 * cells, directions)))

@@ -1,6 +1,7 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """The LSTM over packed words without a gradient: nothing is kept, and memory is used again within a step."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,24 +17,37 @@ class ManyRowsMatrices(NamedTuple):
     projection: Matrix | None
 
 
+class LSTMPart(NamedTuple):
+    """
+    Time steps that follow each other.
+
+    Args:
+        steps: How many.
+        matrices: For few sequences at once, or for many.
+    """
+
+    steps: int
+    matrices: LSTMMatrices | ManyRowsMatrices
+
+
 def run_lstm(
     inputs: torch.Tensor,
     hidden: torch.Tensor,
     cell: torch.Tensor,
-    matrices: LSTMMatrices | ManyRowsMatrices,
+    parts: Sequence[LSTMPart],
     bias: torch.Tensor,
     clips: LSTMClips,
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs one layer, in the way that its matrices are for.
+    Runs one layer.
 
     Args:
         inputs: `(directions, words, size)`, packed: step by step, the longest sequence first.
         hidden: `(directions, sequences, size)`, the state before the first word.
         cell: `(directions, sequences, cells)`
-        matrices: For few sequences at once, or for many.
+        parts: What the time steps run with, one after the other, all of them.
         bias: `(directions, 1, 4 * cells)`; the forget bias is in it.
         step_sizes: Sequences at each time step, never growing.
         keeps: For each step what the state before it is multiplied by, `(sequences, 1)`, or `None`.
@@ -41,10 +55,20 @@ def run_lstm(
     Returns:
         The outputs `(directions, words, size)`, and both states after each sequence's last word.
     """
-    rest = bias, clips, step_sizes, keeps
-    if isinstance(matrices, ManyRowsMatrices):
-        return _run_many(inputs, hidden, cell, matrices, *rest)
-    return _run_few(inputs, hidden, cell, matrices, *rest)
+    outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
+    step = word = 0
+    for steps, matrices in parts:
+        sizes, kept = step_sizes[step : step + steps], keeps[step : step + steps]
+        words, active = slice(word, word + sum(sizes)), sizes[0]
+        given = inputs[:, words], hidden[:, :active], cell[:, :active]
+        if isinstance(matrices, ManyRowsMatrices):
+            states = _run_many(*given, matrices, bias, clips, sizes, kept, outputs[:, words])
+        else:
+            states = _run_few(*given, matrices, bias, clips, sizes, kept, outputs[:, words])
+        # Those that have ended before keep theirs.
+        hidden, cell = (torch.cat([new, old[:, active:]], 1) for new, old in zip(states, (hidden, cell), strict=True))
+        step, word = step + steps, words.stop
+    return outputs, hidden, cell
 
 
 def _run_few(
@@ -56,9 +80,12 @@ def _run_few(
     clips: LSTMClips,
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Both directions side by side; the products of the inputs first, some time steps at a time."""
-    outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
+    outputs: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Both directions side by side; the products of the inputs first, some time steps at a time. Writes the outputs, and
+    gives both states.
+    """
     last_hidden, last_cell = [], []
     start = step = 0
     for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
@@ -80,7 +107,7 @@ def _run_few(
         del chunk, gates
     last_hidden.append(hidden)
     last_cell.append(cell)
-    return outputs, torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
+    return torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
 
 
 def _cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -120,16 +147,16 @@ def _run_many(
     clips: LSTMClips,
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Direction by direction, the gates of a step in one product."""
-    outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
+    outputs: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same direction by direction, the gates of a step in one product."""
     bias = candidate_doubled(bias.squeeze(1).clone())
     states = [
         _run_direction(number, *given, matrices, bias[number], clips, step_sizes, keeps, outputs[number])
         for number, given in enumerate(zip(inputs, hidden, cell, strict=True))
     ]
     last_hidden, last_cell = (torch.stack(state) for state in zip(*states, strict=True))
-    return outputs, last_hidden, last_cell
+    return last_hidden, last_cell
 
 
 def _run_direction(
@@ -179,4 +206,4 @@ def _run_direction(
     return torch.cat(last_hidden[::-1]), torch.cat(last_cell[::-1]) / 2
 
 
-__all__ = ["ManyRowsMatrices", "run_lstm"]
+__all__ = ["LSTMPart", "ManyRowsMatrices", "run_lstm"]

@@ -10,7 +10,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMMatrices, LSTMWeights, lstm, state_keeps
-from .lstm_inference_elmo import ManyRowsMatrices, run_lstm
+from .lstm_inference_elmo import LSTMPart, ManyRowsMatrices, run_lstm
 from .precision_elmo import packed_dtype, product_dtype
 from .products_elmo import (
     DenseMatrix,
@@ -27,7 +27,9 @@ from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 # Elements of a direction's recurrent matrix from which on packed products, direction by direction, are always faster
 # than those of both directions together. Below, it depends on the weight.
 MIN_PACKED_SIZE = 2**20
-MANY_ROWS = 32  # sequences a time step, on average, from which on a product for all of its gates is faster
+# Sequences from which on a time step is faster with one product for all of its gates: with small weights, and with
+# large ones, on average over all steps.
+MANY_ROWS, MANY_ROWS_IF_LARGE = 16, 32
 WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
 
@@ -97,6 +99,20 @@ class ElmoPacking:
         return torch.cat([layer[place] for layer, place in zip(packed, places, strict=True)], dim=-1)
 
 
+def many_steps(step_sizes: list[int], weight_size: int) -> int:
+    """
+    How many of the first time steps have many sequences. Large weights are not kept in two layouts for a single call:
+    either all steps have many, on average, or none.
+
+    Args:
+        step_sizes: Sequences at each time step, never growing.
+        weight_size: Numbers in a direction's recurrent matrix.
+    """
+    if weight_size < MIN_PACKED_SIZE:
+        return sum(size >= MANY_ROWS for size in step_sizes)
+    return len(step_sizes) if sum(step_sizes) >= MANY_ROWS_IF_LARGE * len(step_sizes) else 0
+
+
 def _aligned(weight: torch.Tensor) -> DenseMatrix:
     return DenseMatrix(aligned(weight.float()))
 
@@ -163,14 +179,12 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         else:
             learns = needs_gradient(inputs, hidden, cell, self.bias, *(getattr(self, name) for name in WEIGHTS))
         if learns:
-            matrices = None
+            parts = None
             self._forget_packed()  # the weights will be others soon
         else:
-            has_many_rows = len(step_sizes) * MANY_ROWS <= inputs.shape[1]
-            matrices = self._many_rows_matrices(inputs, chosen) if has_many_rows else None
-            matrices = matrices or self._matrices(inputs, dtype, chosen)
+            parts = self._parts(inputs, dtype, chosen, step_sizes)
         with torch.autocast(inputs.device.type, enabled=False):
-            if matrices is None:
+            if parts is None:
                 output, hidden, cell = lstm(
                     inputs, hidden, cell, self._weights(chosen), clips, step_sizes, dtype, resets
                 )
@@ -178,9 +192,18 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
                 keeps = state_keeps(resets, step_sizes, state_dtype)
                 with torch.no_grad():
                     output, hidden, cell = run_lstm(
-                        inputs, hidden, cell, matrices, self._bias(chosen), clips, step_sizes, keeps
+                        inputs, hidden, cell, parts, self._bias(chosen), clips, step_sizes, keeps
                     )
         return output + inputs if self.residual else output, hidden, cell
+
+    def _parts(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice, step_sizes: list[int]) -> list[LSTMPart]:
+        """What the time steps run with, without a gradient."""
+        many = 0 if self.is_quantized else many_steps(step_sizes, self.recurrent_weight[0].numel())
+        matrices = self._many_rows_matrices(inputs, chosen) if many else None
+        parts = [] if matrices is None else [LSTMPart(many, matrices)]
+        if left := len(step_sizes) - sum(part.steps for part in parts):
+            parts.append(LSTMPart(left, self._matrices(inputs, dtype, chosen)))
+        return parts
 
     def _matrices(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> LSTMMatrices:
         """For products without a gradient, with the weights of the chosen directions."""
@@ -202,7 +225,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
     def _many_rows_matrices(self, inputs: torch.Tensor, chosen: slice) -> ManyRowsMatrices | None:
         """The same for many sequences at once; `None` where they cannot be packed in fp32."""
         weight, dtype = self.input_weight, torch.float32
-        if self.is_quantized or self._passes(weight) or packed_dtype(weight) != dtype:
+        if self._passes(weight) or packed_dtype(weight) != dtype:
             return None
         gates = self.packed[-1].get(weight, inputs, dtype, GateMatrix, self.recurrent_weight)
         if gates is None:
@@ -258,4 +281,4 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         return bounds
 
 
-__all__ = ["ElmoPacking", "ElmoRecurrentLayer"]
+__all__ = ["ElmoPacking", "ElmoRecurrentLayer", "many_steps"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf.lstm_elmo import GATE_BYTES_PER_CHUNK, LSTMClips, LSTMMatrices, state_keeps
-from elmo_hf.lstm_inference_elmo import ManyRowsMatrices, run_lstm
+from elmo_hf.lstm_inference_elmo import LSTMPart, ManyRowsMatrices, run_lstm
 from elmo_hf.products_elmo import DenseMatrix, GateMatrix, PackedMatrix
 
 SIZE, CELLS = 4, 256
@@ -41,7 +41,7 @@ def test_gates_of_earlier_steps_are_not_kept_by_the_states_of_sequences_that_hav
         torch.randn(1, sum(step_sizes), SIZE),
         torch.zeros(1, step_sizes[0], SIZE),
         torch.zeros(1, step_sizes[0], CELLS),
-        matrices,
+        [LSTMPart(len(step_sizes), matrices)],
         torch.zeros(1, 1, 4 * CELLS),
         LSTMClips(3.0, 3.0),
         step_sizes,
@@ -58,9 +58,12 @@ def test_gates_of_earlier_steps_are_not_kept_by_the_states_of_sequences_that_hav
     projects=st.booleans(),
     clips=st.sampled_from([LSTMClips(0.3, 0.2), LSTMClips(None, None)]),
     resets=st.booleans(),
+    many_steps=st.integers(1, 5),
     seed=st.integers(0, 9),
 )
-def test_many_sequences_at_once_have_the_outputs_and_states_of_few(lengths, directions, projects, clips, resets, seed):
+def test_many_sequences_at_once_have_the_outputs_and_states_of_few(
+    lengths, directions, projects, clips, resets, many_steps, seed
+):
     cells = 16
     size = 8 if projects else cells
     torch.manual_seed(seed)
@@ -74,9 +77,13 @@ def test_many_sequences_at_once_have_the_outputs_and_states_of_few(lengths, dire
     given_to_both = inputs, hidden, cell
     rest = bias, clips, step_sizes, keeps
 
-    few = run_lstm(*given_to_both, LSTMMatrices(*map(DenseMatrix, weights), projection), *rest)
-    many = run_lstm(*given_to_both, ManyRowsMatrices(GateMatrix(*weights), projection), *rest)
-    for expected, found in zip(few, many, strict=True):
+    few = LSTMMatrices(*map(DenseMatrix, weights), projection)
+    many = ManyRowsMatrices(GateMatrix(*weights), projection)
+    steps = len(step_sizes)
+    parts = [LSTMPart(min(many_steps, steps), many), LSTMPart(max(steps - many_steps, 0), few)]
+    expected_of_all = run_lstm(*given_to_both, [LSTMPart(steps, few)], *rest)
+    found_of_all = run_lstm(*given_to_both, [part for part in parts if part.steps], *rest)
+    for expected, found in zip(expected_of_all, found_of_all, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -86,7 +93,7 @@ def test_a_tanh_made_of_sigmoids_loses_no_digit_that_counts(scale):
     state = torch.zeros(1, 64, CELLS), torch.zeros(1, 64, CELLS)
     inputs, bias, rest = torch.randn(1, 64, 4), torch.zeros(1, 1, 4 * CELLS), (LSTMClips(None, None), [64], [None])
     matrices = GateMatrix(weights[0], torch.zeros(1, CELLS, 4 * CELLS))
-    output, _, _ = run_lstm(inputs, *state, ManyRowsMatrices(matrices, None), bias, *rest)
+    output, _, _ = run_lstm(inputs, *state, [LSTMPart(1, ManyRowsMatrices(matrices, None))], bias, *rest)
     gates = (inputs.double() @ weights[0].double()).chunk(4, dim=-1)
     expected = gates[3].sigmoid() * torch.tanh(gates[0].sigmoid() * torch.tanh(gates[1]))
     assert (output - expected).abs().max() < 1e-6
