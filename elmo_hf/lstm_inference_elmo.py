@@ -174,8 +174,8 @@ def _run_direction(
     """
     Writes the outputs, and gives both states.
 
-    A tanh is a sigmoid, stretched: tanh(x) = 4 (sigmoid(2x) - 1/2) / 2. So the cells are kept doubled, and what they
-    give out is halved until it is projected; both are exact.
+    A tanh is a sigmoid, stretched: tanh(x) = 2 (sigmoid(2x) - 1/2). So the cells are kept doubled, and what they give
+    out is halved until it is projected; both are exact.
     """
     projection = None if matrices.projection is None else matrices.projection[slice(direction, direction + 1)]
     last_hidden, last_cell = [], []

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, lstm_elmo
-from elmo_hf.recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
+from elmo_hf.recurrence_elmo import (
+    MANY_ROWS,
+    MANY_ROWS_IF_LARGE,
+    MIN_PACKED_SIZE,
+    ElmoPacking,
+    ElmoRecurrentLayer,
+    many_steps,
+)
 from tests.models import TINY
 
 masks = st.integers(1, 5).flatmap(
@@ -135,3 +142,11 @@ def test_dropout_is_on_the_input_and_the_skip_connection_carries_it():
     dropped = output == 0
     assert 0 < dropped.float().mean() < 1
     torch.testing.assert_close(output[~dropped], 2 * inputs[~dropped])
+
+
+def test_small_weights_have_the_steps_with_many_sequences_and_large_ones_all_or_none():
+    many, more = MANY_ROWS, MANY_ROWS_IF_LARGE
+    assert many_steps([2 * many, many, many - 1, 1], MIN_PACKED_SIZE - 1) == 2
+    assert many_steps([many - 1, 1], MIN_PACKED_SIZE - 1) == 0
+    assert many_steps([2 * more - 1, 1], MIN_PACKED_SIZE) == 2
+    assert many_steps([2 * more - 2, 1], MIN_PACKED_SIZE) == 0
