@@ -19,7 +19,7 @@ from benchmarks.peers import serve
 from benchmarks.worker import Batch
 from elmo_hf import ElmoConfig
 from elmo_hf.recurrence_elmo import many_steps
-from elmo_hf.token_encoder_elmo import WORDS_PER_CHUNK
+from elmo_hf.token_encoder_elmo import WINDOWS_PER_CHUNK, WINDOWS_PER_PACKED_CHUNK, word_chunks
 
 # Long products are also tried in pieces, whose output stays near the cache.
 ROWS_PER_PIECE = 128
@@ -50,11 +50,14 @@ class Product(NamedTuple):
     shape: Shape
 
 
-def products_of(config: ElmoConfig, char_ids: np.ndarray) -> list[Product]:
+def products_of(config: ElmoConfig, char_ids: np.ndarray, packs: bool = True) -> list[Product]:
     """
     The products for a batch `(batch, words, 50)`, boundaries included, in the order of the model: each distinct word
     once through the character encoder, words of similar length together, their characters cut behind the longest word
     and the widest filter; then the layers, without padding.
+
+    Args:
+        packs: Whether weights are packed, as they are by default. Filters of all widths are then one matrix.
     """
     words = char_ids[(char_ids > 0).any(axis=-1)]
     lengths = np.sort((np.unique(words, axis=0) != config.char_pad_id).sum(axis=1))
@@ -62,11 +65,16 @@ def products_of(config: ElmoConfig, char_ids: np.ndarray) -> list[Product]:
     widest = max(width for width, _ in config.char_filters)
 
     products = []
-    for first in range(0, distinct, WORDS_PER_CHUNK):
-        chunk = lengths[first : first + WORDS_PER_CHUNK]
-        slots = min(int(chunk.max()) + widest, char_ids.shape[-1])
+    for first, end, longest in word_chunks(lengths.tolist(), WINDOWS_PER_PACKED_CHUNK if packs else WINDOWS_PER_CHUNK):
+        slots = longest + widest
+        if packs and slots <= char_ids.shape[-1]:
+            windows = (end - first) * (longest + 1)
+            shape = Shape(windows, widest * config.char_embedding_size, config.char_feature_size, 1)
+            products.append(Product("filters", shape))
+            continue
+        slots = min(slots, char_ids.shape[-1])
         for width, number in config.char_filters:
-            shape = Shape(len(chunk) * (slots - width + 1), width * config.char_embedding_size, number, 1)
+            shape = Shape((end - first) * (slots - width + 1), width * config.char_embedding_size, number, 1)
             products.append(Product(f"filters of {width}", shape))
     features, size, cells = config.char_feature_size, config.output_size, config.cell_size
     for layer, part in itertools.product(range(config.num_highway_layers), ("carry", "transform")):

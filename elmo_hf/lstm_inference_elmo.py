@@ -1,13 +1,45 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
-"""The LSTM over packed words without a gradient: nothing is kept, and memory is used again within a step."""
+"""
+The LSTM over packed words without a gradient: nothing is kept, and memory is used again.
+
+A tanh is a sigmoid, stretched: tanh(x) = 1 - 2 sigmoid(-2x). So all gates of a step go through one sigmoid, which is
+several times as fast, where the candidate was multiplied by -2 before ([`stretched`]); packed weights have that in
+them.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
-from .lstm_elmo import LSTMClips, LSTMMatrices, step_chunks
-from .products_elmo import GateMatrix, Matrix, candidate_doubled
+from .lstm_elmo import LSTMClips, step_chunks
+from .products_elmo import MOST_FILLED, GateMatrix, Matrix, PackedMatrix, blocks, filled, stretched
+
+
+class FewRowsMatrices(NamedTuple):
+    """
+    One layer's weights for few sequences at once.
+
+    Args:
+        input, recurrent: Of the gates.
+        projection: `None` where the output is the cells'.
+        is_stretched: Whether what gives the candidate is [`stretched`].
+    """
+
+    input: Matrix
+    recurrent: Matrix
+    projection: Matrix | None
+    is_stretched: bool
+
+    def of(self, directions: slice) -> "FewRowsMatrices":
+        """Those of some directions."""
+        projection = None if self.projection is None else self.projection[directions]
+        return self._replace(input=self.input[directions], recurrent=self.recurrent[directions], projection=projection)
+
+    @property
+    def run_apart(self) -> bool:
+        """Whether one direction runs after the other: their products are two in any case."""
+        return isinstance(self.recurrent, PackedMatrix)
 
 
 class ManyRowsMatrices(NamedTuple):
@@ -15,6 +47,17 @@ class ManyRowsMatrices(NamedTuple):
 
     gates: GateMatrix
     projection: Matrix | None
+
+    def of(self, directions: slice) -> "ManyRowsMatrices":
+        """Those of some directions."""
+        return ManyRowsMatrices(
+            self.gates[directions], None if self.projection is None else self.projection[directions]
+        )
+
+    @property
+    def run_apart(self) -> bool:
+        """Always."""
+        return True
 
 
 class LSTMPart(NamedTuple):
@@ -27,7 +70,7 @@ class LSTMPart(NamedTuple):
     """
 
     steps: int
-    matrices: LSTMMatrices | ManyRowsMatrices
+    matrices: FewRowsMatrices | ManyRowsMatrices
 
 
 def run_lstm(
@@ -56,86 +99,92 @@ def run_lstm(
         The outputs `(directions, words, size)`, and both states after each sequence's last word.
     """
     outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
+    hidden, cell = (state.clone(memory_format=torch.contiguous_format) for state in (hidden, cell))
     step = word = 0
     for steps, matrices in parts:
         sizes, kept = step_sizes[step : step + steps], keeps[step : step + steps]
         words, active = slice(word, word + sum(sizes)), sizes[0]
-        given = inputs[:, words], hidden[:, :active], cell[:, :active]
-        if isinstance(matrices, ManyRowsMatrices):
-            states = _run_many(*given, matrices, bias, clips, sizes, kept, outputs[:, words])
-        else:
-            states = _run_few(*given, matrices, bias, clips, sizes, kept, outputs[:, words])
-        # Those that have ended before keep theirs.
-        hidden, cell = (torch.cat([new, old[:, active:]], 1) for new, old in zip(states, (hidden, cell), strict=True))
+        for group in _groups(len(inputs), matrices.run_apart):
+            given = inputs[group, words], hidden[group, :active], cell[group, :active]
+            rest = bias[group], clips, sizes, kept, outputs[group, words]
+            chosen = matrices.of(group)
+            if isinstance(chosen, ManyRowsMatrices):
+                _run_many(*given, chosen, *rest)
+            else:
+                _run_few(*given, chosen, *rest)
         step, word = step + steps, words.stop
     return outputs, hidden, cell
+
+
+def _groups(directions: int, apart: bool) -> list[slice]:
+    """Directions that run side by side."""
+    return [slice(first, first + 1) for first in range(directions)] if apart else [slice(None)]
 
 
 def _run_few(
     inputs: torch.Tensor,
     hidden: torch.Tensor,
     cell: torch.Tensor,
-    matrices: LSTMMatrices,
+    matrices: FewRowsMatrices,
     bias: torch.Tensor,
     clips: LSTMClips,
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
     outputs: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
+):
     """
-    Both directions side by side; the products of the inputs first, some time steps at a time. Writes the outputs, and
-    gives both states.
+    The products of the inputs first, some time steps at a time. Writes the outputs; both states become those after each
+    sequence's last word.
     """
-    last_hidden, last_cell = [], []
+    bias = stretched(bias.clone()) if matrices.is_stretched else bias
+    now = hidden  # of the sequences that go on
+    memory = _StepMemory(cell)
     start = step = 0
     for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
         stop = start + sum(sizes)
         chunk = matrices.input(inputs[:, start:stop], bias)
-        for size, gates in zip(sizes, chunk.split(sizes, dim=1), strict=True):
-            if size < hidden.shape[1]:  # the shortest sequences have ended
-                last_hidden.append(hidden[:, size:])
-                last_cell.append(cell[:, size:].clone())
-                hidden, cell = hidden[:, :size], cell[:, :size]
+        places = outputs[:, start:stop].split(sizes, dim=1)
+        for size, gates, place in zip(sizes, chunk.split(sizes, dim=1), places, strict=True):
+            if size < now.shape[1]:  # the shortest sequences have ended
+                hidden[:, size : now.shape[1]] = now[:, size:]
+                now, cell = now[:, :size], cell[:, :size]
+                memory = _StepMemory(cell)
             if (keep := keeps[step]) is not None:
-                hidden, cell = hidden * keep, cell * keep
-            gates = matrices.recurrent.add(gates, hidden).to(cell.dtype)
-            unprojected, cell = _cell_step(gates, cell, clips.cell)
-            place = outputs[:, start : start + size]
-            hidden = _project(unprojected, matrices.projection, clips.projection, place)
-            start, step = start + size, step + 1
-        cell = cell.clone()  # it lay in the memory of the gates, which the next ones can have now
-        del chunk, gates
-    last_hidden.append(hidden)
-    last_cell.append(cell)
-    return torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
+                now = now * keep
+                cell.mul_(keep)
+            gates = matrices.recurrent.add(gates, now, memory.gates).to(cell.dtype)
+            if not matrices.is_stretched:
+                stretched(gates)
+            given_out = _cell_step(memory.parts(gates.sigmoid_()), cell, clips.cell, memory.given_out)
+            now = _project(given_out, matrices.projection, clips.projection, place)
+            step += 1
+        start = stop
+        del chunk, gates  # the next ones can have their memory
+    hidden[:, : now.shape[1]] = now
 
 
-def _cell_step(gates: torch.Tensor, cell: torch.Tensor, clip: float | None) -> tuple[torch.Tensor, torch.Tensor]:
+class _StepMemory:
     """
-    One time step of the cells, in the memory of the gates.
+    What every time step of so many sequences writes into. With few of them, memory and its parts take as long to make
+    as to fill.
 
     Args:
-        gates: `(directions, sequences, 4 * cells)`, before activation.
         cell: `(directions, sequences, cells)`
-
-    Returns:
-        What the cells give out, and the new cell, `(directions, sequences, cells)` each.
     """
-    input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
-    cell = forget_gate.sigmoid_().mul_(cell).addcmul_(input_gate.sigmoid_(), candidate.tanh_())
-    if clip is not None:
-        cell.clamp_(-clip, clip)
-    return torch.tanh(cell).mul_(output_gate.sigmoid_()), cell
+
+    def __init__(self, cell: torch.Tensor):
+        self.gates = cell.new_empty(*cell.shape[:2], 4 * cell.shape[2])
+        self.given_out = torch.empty_like(cell, memory_format=torch.contiguous_format)
+        self._parts = _gate_parts(self.gates)
+
+    def parts(self, gates: torch.Tensor) -> Sequence[torch.Tensor]:
+        """As [`_gate_parts`]; `gates` may be those of this memory, or others."""
+        return self._parts if gates is self.gates else _gate_parts(gates)
 
 
-def _project(
-    unprojected: torch.Tensor, projection: Matrix | None, clip: float | None, place: torch.Tensor
-) -> torch.Tensor:
-    """Writes the layer's output into `place`, `(directions, sequences, size)`."""
-    if projection is None:
-        return place.copy_(unprojected)
-    projected = projection(unprojected)
-    return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
+def _gate_parts(gates: torch.Tensor) -> Sequence[torch.Tensor]:
+    """`(…, 4 * cells)` → four times `(…, cells)`, in the same memory."""
+    return gates.unflatten(-1, (4, -1)).unbind(-2)
 
 
 def _run_many(
@@ -148,62 +197,65 @@ def _run_many(
     step_sizes: list[int],
     keeps: list[torch.Tensor | None],
     outputs: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same direction by direction, the gates of a step in one product."""
-    bias = candidate_doubled(bias.squeeze(1).clone())
-    states = [
-        _run_direction(number, *given, matrices, bias[number], clips, step_sizes, keeps, outputs[number])
-        for number, given in enumerate(zip(inputs, hidden, cell, strict=True))
-    ]
-    last_hidden, last_cell = (torch.stack(state) for state in zip(*states, strict=True))
-    return last_hidden, last_cell
-
-
-def _run_direction(
-    direction: int,
-    inputs: torch.Tensor,
-    hidden: torch.Tensor,
-    cell: torch.Tensor,
-    matrices: ManyRowsMatrices,
-    bias: torch.Tensor,
-    clips: LSTMClips,
-    step_sizes: list[int],
-    keeps: list[torch.Tensor | None],
-    outputs: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Writes the outputs, and gives both states.
-
-    A tanh is a sigmoid, stretched: tanh(x) = 2 (sigmoid(2x) - 1/2). So the cells are kept doubled, and what they give
-    out is halved until it is projected; both are exact.
-    """
-    projection = None if matrices.projection is None else matrices.projection[slice(direction, direction + 1)]
-    last_hidden, last_cell = [], []
-    cell, start = 2 * cell, 0
-    for size, keep, given in zip(step_sizes, keeps, inputs.split(step_sizes), strict=True):
-        if size < len(hidden):  # the shortest sequences have ended
-            last_hidden.append(hidden[size:])
-            last_cell.append(cell[size:].clone())
-            hidden, cell = hidden[:size], cell[:size]
+):
+    """The same for one direction, the gates of a step in one product, sigmoids included."""
+    (inputs,), (hidden,), (cell,), (outputs,), bias = inputs, hidden, cell, outputs, stretched(bias.flatten().clone())
+    words, size_of_inputs = inputs.shape
+    # What the products read: words, and beside each the state before it. A kernel may read on behind a step's rows.
+    rows = inputs.new_zeros(words + MOST_FILLED, size_of_inputs + hidden.shape[1])
+    rows[:words, :size_of_inputs] = inputs
+    states = rows[:words, size_of_inputs:].split(step_sizes)
+    now, given_out = hidden, torch.empty_like(cell)
+    start = 0
+    for size, keep, state, places in zip(step_sizes, keeps, states, outputs.split(step_sizes), strict=True):
+        if size < len(now):  # the shortest sequences have ended
+            hidden[size : len(now)] = now[size:]
+            now, cell, given_out = now[:size], cell[:size], given_out[:size]
         if keep is not None:
-            hidden, cell = hidden * keep, cell * keep
-        gates = matrices.gates(direction, torch.cat([given, hidden], dim=1), bias)
-        input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=1)
-        cell = forget_gate.mul_(cell).addcmul_(input_gate, candidate.sub_(0.5), value=4)
-        if clips.cell is not None:
-            cell.clamp_(-2 * clips.cell, 2 * clips.cell)
-        halved = torch.sigmoid(cell).sub_(0.5).mul_(output_gate)
-        place = outputs[start : start + size]
-        if projection is None:
-            hidden = torch.mul(halved, 2, out=place)
-        else:
-            hidden = torch.mul(projection(halved.unsqueeze(0)).squeeze(0), 2, out=place)
-            if clips.projection is not None:
-                hidden.clamp_(-clips.projection, clips.projection)
-        start += size
-    last_hidden.append(hidden)
-    last_cell.append(cell)
-    return torch.cat(last_hidden[::-1]), torch.cat(last_cell[::-1]) / 2
+            now = now * keep
+            cell.mul_(keep)
+        state.copy_(now)
+        for of_block, memory, place in zip(blocks(cell), blocks(given_out), blocks(places), strict=True):
+            number = len(place)
+            gates = matrices.gates(rows[start : start + filled(number)], bias)
+            _cell_step(_gate_parts(gates if len(gates) == number else gates[:number]), of_block, clips.cell, memory)
+            _project(memory.unsqueeze(0), matrices.projection, clips.projection, place.unsqueeze(0))
+            start += number
+        now = places
+    hidden[: len(now)] = now
 
 
-__all__ = ["LSTMPart", "ManyRowsMatrices", "run_lstm"]
+def _cell_step(
+    gates: Sequence[torch.Tensor], cell: torch.Tensor, clip: float | None, given_out: torch.Tensor
+) -> torch.Tensor:
+    """
+    One time step of the cells, in place.
+
+    Args:
+        gates: Sigmoids of i, -2j, f, o, `(…, sequences, cells)` each. Their memory is used.
+        cell: `(…, sequences, cells)`; becomes the new one.
+        given_out: Memory for what the cells give out, of the same shape.
+
+    Returns:
+        `given_out`
+    """
+    input_gate, candidate, forget_gate, output_gate = gates
+    input_gate.addcmul_(input_gate, candidate, value=-2)  # times tanh(j)
+    torch.addcmul(input_gate, forget_gate, cell, out=cell)
+    if clip is not None:
+        cell.clamp_(-clip, clip)
+    torch.sub(cell, cell, alpha=3, out=given_out).sigmoid_()  # of -2 cell; faster than a product with a number
+    return torch.addcmul(output_gate, output_gate, given_out, value=-2, out=given_out)  # times tanh(cell)
+
+
+def _project(
+    unprojected: torch.Tensor, projection: Matrix | None, clip: float | None, place: torch.Tensor
+) -> torch.Tensor:
+    """Writes the layer's output into `place`, `(directions, sequences, size)`."""
+    if projection is None:
+        return place.copy_(unprojected)
+    projected = projection(unprojected)
+    return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
+
+
+__all__ = ["FewRowsMatrices", "LSTMPart", "ManyRowsMatrices", "run_lstm"]

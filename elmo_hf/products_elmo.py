@@ -9,6 +9,7 @@ PyTorch carries, keeps weights in the layout of its kernels: at 4 to 64 rows tha
 import contextlib
 import copy
 import ctypes
+import functools
 import mmap
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +19,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 
 # A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
-# size, the rest is filled up to a multiple of 4 above 8, or of 16 above 64.
+# size, the rest is filled up to a multiple of 2 above 8, of 4 above 32, or of 16 above 64.
 ROWS_PER_BLOCK = 256
-FULL_BLOCKS = {*range(9), *range(12, 65, 4), *range(80, ROWS_PER_BLOCK + 1, 16)}
+MOST_FILLED = 16
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
-PLACES, VALUES = 4, 64  # of a large weight that are compared
+SMALL_WEIGHT = 2**16
+PLACES, VALUES = 4, 64  # of a larger weight that are compared
 ALIGNMENT = 64  # bytes of a cache line
 
 Packed = TypeVar("Packed")
@@ -32,12 +34,16 @@ Packed = TypeVar("Packed")
 class Matrix(Protocol):
     """A weight, ready for products on its left: one of the classes below, or [`Int8Matrix`]."""
 
+    def __getitem__(self, directions: slice) -> "Matrix":
+        """That of some directions."""
+        ...
+
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """`rows @ weight + bias`"""
         ...
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight`; the memory of `total` may be used for it."""
+    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+        """`total + rows @ weight`; the memory of `total` may be used for it, or that which is given."""
         ...
 
 
@@ -72,10 +78,12 @@ class DenseMatrix:
             return torch.bmm(rows, self.weight)
         return torch.baddbmm(bias.to(self.weight.dtype), rows, self.weight)
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """`total + rows @ weight`; the memory of `total` may be used for it."""
+    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+        """`total + rows @ weight`; the memory of `total` may be used for it, or that which is given."""
         # Not in place: where the directions lie apart, each would be a product of its own, and half as fast.
-        return torch.baddbmm(total, rows.to(self.weight.dtype), self.weight)
+        dtype = self.weight.dtype
+        out = memory if memory is not None and memory.dtype == dtype else None
+        return torch.baddbmm(total, rows.to(dtype), self.weight, out=out)
 
 
 class PackedMatrix:
@@ -92,38 +100,57 @@ class PackedMatrix:
         self.dtype, self.outputs = weight.dtype, weight.shape[2]
         self.packed = [_reordered(matrix.T) if reorder else matrix.T for matrix in weight]
 
+    @classmethod
+    def of_gates(cls, weight: torch.Tensor) -> "PackedMatrix":
+        """The candidate's part [`stretched`]."""
+        packed = cls(weight, reorder=False)
+        packed.packed = [_reordered(stretched(matrix.clone()).T) for matrix in weight]
+        return packed
+
     def __getitem__(self, directions: slice) -> "PackedMatrix":
         """That of some directions."""
         chosen = copy.copy(self)
         chosen.packed = self.packed[directions]
         return chosen
 
-    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """As [`DenseMatrix.__call__`]."""
+    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none") -> torch.Tensor:
+        """As [`DenseMatrix.__call__`]; an activation ("relu", "sigmoid") is a part of the product."""
         biases = [None] * len(self.packed) if bias is None else bias.to(self.dtype).squeeze(1).unbind()
         if len(biases) == 1 and rows.shape[1] <= ROWS_PER_BLOCK:
-            return next(self._products(rows, 0, biases[0])).float().unsqueeze(0)
+            return next(self._products(rows, 0, biases[0], activation)).float().unsqueeze(0)
         output = rows.new_empty(len(self.packed), rows.shape[1], self.outputs, dtype=torch.float32)
         for direction, bias in enumerate(biases):
-            for place, product in zip(blocks(output[direction]), self._products(rows, direction, bias), strict=True):
+            products = self._products(rows, direction, bias, activation)
+            for place, product in zip(blocks(output[direction]), products, strict=True):
                 place.copy_(product)
         return output
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
-        if len(self.packed) == 1 and rows.shape[1] in FULL_BLOCKS and self.dtype == total.dtype:
+        found = total if memory is None else memory
+        number = rows.shape[1]
+        if number > ROWS_PER_BLOCK or filled(number) != number or self.dtype != total.dtype:
+            for direction in range(len(self.packed)):
+                places = zip(blocks(total[direction]), blocks(found[direction]), strict=True)
+                for (given, place), product in zip(places, self._products(rows, direction), strict=True):
+                    torch.add(given, product, out=place)
+        elif len(self.packed) == 1:
             product = torch.ops.mkldnn._linear_pointwise.binary
-            return product(rows[0].to(self.dtype), total[0], self.packed[0], None, "add").unsqueeze(0)
-        for direction in range(len(self.packed)):
-            for place, product in zip(blocks(total[direction]), self._products(rows, direction), strict=True):
-                place.add_(product)
-        return total
+            return product(rows[0], total[0], self.packed[0], None, "add").unsqueeze(0)
+        else:
+            product = torch.ops.mkldnn._linear_pointwise
+            places = total.unbind(), rows.unbind(), self.packed, found.unbind()
+            for given, some, packed, place in zip(*places, strict=True):
+                torch.add(given, product(some, packed, None, "none", [], ""), out=place)
+        return found
 
-    def _products(self, rows: torch.Tensor, direction: int, bias: torch.Tensor | None = None) -> Iterator[torch.Tensor]:
+    def _products(
+        self, rows: torch.Tensor, direction: int, bias: torch.Tensor | None = None, activation: str = "none"
+    ) -> Iterator[torch.Tensor]:
         """One direction's, block by block, `(rows, outputs)`."""
         packed = self.packed[direction]
         return products_of_blocks(
-            lambda block: torch.ops.mkldnn._linear_pointwise(block, packed, bias, "none", [], ""),
+            lambda block: torch.ops.mkldnn._linear_pointwise(block, packed, bias, activation, [], ""),
             rows[direction].to(self.dtype),
         )
 
@@ -134,15 +161,15 @@ def _reordered(weight: torch.Tensor) -> torch.Tensor:
 
 class SmallMatrix:
     """
-    A small weight in both layouts: the packed one, and the plain one for a single row, where both directions in one
-    product are faster.
+    The recurrent weight of a small layer, its candidate's part [`stretched`], in both layouts: the packed one, and the
+    plain one for a row or two, where both directions in one product are faster.
 
     Args:
-        weight (`torch.Tensor` of shape `(directions, inputs, outputs)`): In the precision of the packed products.
+        weight (`torch.Tensor` of shape `(directions, inputs, outputs)`): fp32.
     """
 
     def __init__(self, weight: torch.Tensor):
-        self.packed, self.dense = PackedMatrix(weight), DenseMatrix(aligned(weight.float()))
+        self.packed, self.dense = PackedMatrix.of_gates(weight), DenseMatrix(stretched(weight.clone()))
 
     def __getitem__(self, directions: slice) -> "SmallMatrix":
         """That of some directions."""
@@ -152,20 +179,21 @@ class SmallMatrix:
 
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.__call__`]."""
-        return (self.dense if rows.shape[1] == 1 else self.packed)(rows, bias)
+        return self._matrix(rows)(rows, bias)
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
-        return (self.dense if rows.shape[1] == 1 else self.packed).add(total, rows)
+        return self._matrix(rows).add(total, rows, memory)
+
+    def _matrix(self, rows: torch.Tensor) -> DenseMatrix | PackedMatrix:
+        return self.dense if rows.shape[1] <= 2 else self.packed
 
 
 class GateMatrix:
     """
-    The weights of an LSTM's input and of its recurrence in one, packed in fp32, with the sigmoids of the gates as a
-    part of the product: nothing is written and read again between. For many rows at once; a few spend their time on
-    reading weights, of which this reads both at every step.
-
-    The candidate goes through a sigmoid as well: tanh(x) = 2 sigmoid(2x) - 1, so that its weights are doubled here.
+    The weights of an LSTM's input and of its recurrence in one, packed in fp32, the candidate's part [`stretched`],
+    with the sigmoids of the gates as a part of the product: nothing is written and read again between. For many rows at
+    once; a few spend their time on reading weights, of which this reads both at every step.
 
     Args:
         input_weight (`torch.Tensor` of shape `(directions, inputs, 4 * cells)`): Gates i, j, f, o; j is the candidate.
@@ -173,10 +201,8 @@ class GateMatrix:
     """
 
     def __init__(self, input_weight: torch.Tensor, recurrent_weight: torch.Tensor):
-        self.packed = [
-            _reordered(candidate_doubled(torch.cat(weights)).T)
-            for weights in zip(input_weight, recurrent_weight, strict=True)
-        ]
+        weights = zip(input_weight, recurrent_weight, strict=True)
+        self.packed = [_reordered(stretched(torch.cat(both)).T) for both in weights]
 
     def __getitem__(self, directions: slice) -> "GateMatrix":
         """That of some directions."""
@@ -184,23 +210,30 @@ class GateMatrix:
         chosen.packed = self.packed[directions]
         return chosen
 
-    def __call__(self, direction: int, rows: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    def __call__(self, rows: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         """
+        For a single direction.
+
         Args:
-            rows: `(rows, inputs + size)`
-            bias: `(4 * cells,)`, of the candidate doubled.
+            rows: `(rows, inputs + size)`, as many as [`filled`] says, of one block.
+            bias: `(4 * cells,)`, stretched.
 
         Returns:
-            `(rows, 4 * cells)`: sigmoid(i), sigmoid(2j), sigmoid(f), sigmoid(o)
+            `(rows, 4 * cells)`: the sigmoids of i, -2j, f, o.
         """
-        product, packed = torch.ops.mkldnn._linear_pointwise, self.packed[direction]
-        return in_blocks(lambda block: product(block, packed, bias, "sigmoid", [], ""), rows)
+        (packed,) = self.packed
+        return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "sigmoid", [], "")
 
 
-def candidate_doubled(gates: torch.Tensor) -> torch.Tensor:
-    """`(…, 4 * cells)`, the second quarter doubled, in place."""
-    gates.chunk(4, dim=-1)[1].mul_(2)
+def stretched(gates: torch.Tensor) -> torch.Tensor:
+    """`(…, 4 * cells)`, the second quarter, the candidate's, times -2, in place: then a sigmoid serves for its tanh."""
+    gates.chunk(4, dim=-1)[1].mul_(-2)
     return gates
+
+
+def filled(number: int) -> int:
+    """How many rows a kernel gets for so many of a block; at most `MOST_FILLED` - 1 more."""
+    return number + -number % (1 if number <= 8 else 2 if number <= 32 else 4 if number <= 64 else MOST_FILLED)
 
 
 def blocks(rows: torch.Tensor) -> Sequence[torch.Tensor]:
@@ -218,7 +251,7 @@ def products_of_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: to
     """
     for block in blocks(rows):
         number = len(block)
-        if missing := -number % (1 if number <= 8 else 4 if number <= 64 else 16):
+        if missing := filled(number) - number:
             block = torch.nn.functional.pad(block, (0, 0, 0, missing))
         yield product(block)[:number] if missing else product(block)
 
@@ -253,20 +286,18 @@ class PackedWeight:
         return PackedWeight, (self.enabled,)
 
     def get(
-        self, weight: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype, pack: Callable[..., Packed], *more
+        self, rows: torch.Tensor, dtype: torch.dtype, pack: Callable[..., Packed], *weights: torch.Tensor
     ) -> Packed | None:
         """
         Args:
-            weight: The parameter.
-            rows: What it is to be multiplied with.
+            rows: What is to be multiplied.
             dtype: Precision of the product.
-            pack: Makes what is kept from the weight, and from `more`, in that precision.
-            more: Parameters that are packed together with it.
+            pack: Makes what is kept from the weights, in that precision.
+            weights: The parameter; or several that are packed together.
 
         Returns:
             What `pack` has made; `None` where nothing may be kept.
         """
-        weights = weight, *more
         if not self.enabled or not all(can_pack(weight, rows) for weight in weights):
             self.clear()  # where a weight learns it will be another soon, and elsewhere the copy is of no use
             return None
@@ -334,7 +365,7 @@ class WeightState(NamedTuple):
     dtypes: tuple[torch.dtype, ...]
     shape: torch.Size
     version: int | None
-    values: tuple[float, ...]
+    values: bytes
 
     def is_moved(self, other: "WeightState") -> bool:
         """Whether this is another weight with the same values, or the same one at another place."""
@@ -347,14 +378,22 @@ def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
         weight: Any tensor with memory.
         dtypes: What else must be the same: the precisions of its products.
     """
-    flat = weight.detach().reshape(-1)
-    if len(flat) <= 2**16:
-        values = [torch.hash_tensor(flat).item(), *flat[:16].tolist()]
-    else:  # from place to place at other rows and columns
-        starts = torch.arange(PLACES).mul_(len(flat) // PLACES).add_(torch.arange(PLACES) * 37 % 1024)
-        values = flat[starts.unsqueeze(1) + torch.arange(VALUES)].flatten().tolist()
+    values = weight.detach().take(_places(weight.numel(), weight.device))
+    seen = [values.view(torch.uint8)]
+    if weight.numel() <= SMALL_WEIGHT:
+        seen.append(torch.hash_tensor(weight.detach()).view(1).view(torch.uint8))
     version = None if weight.is_inference() else weight._version
-    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, tuple(values))
+    known = b"".join(some.cpu().numpy().tobytes() for some in seen)
+    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, known)
+
+
+@functools.cache
+def _places(size: int, device: torch.device) -> torch.Tensor:
+    """Those of a weight of so many numbers that are compared; in a large one from place to place at other columns."""
+    if size <= SMALL_WEIGHT:
+        return torch.arange(min(size, VALUES), device=device)
+    starts = torch.arange(PLACES).mul_(size // PLACES).add_(torch.arange(PLACES) * 37 % 1024)
+    return (starts.unsqueeze(1) + torch.arange(VALUES)).flatten().to(device)
 
 
 def is_mapped(weight: torch.Tensor) -> bool:
@@ -386,6 +425,7 @@ def give_back(weight: torch.Tensor):
 
 __all__ = [
     "DenseMatrix",
+    "GateMatrix",
     "Matrix",
     "PackedMatrix",
     "PackedWeight",
@@ -393,10 +433,12 @@ __all__ = [
     "WeightState",
     "aligned",
     "can_pack",
+    "filled",
     "give_back",
     "has_onednn",
     "in_blocks",
     "is_mapped",
     "needs_gradient",
+    "stretched",
     "weight_state",
 ]

@@ -138,7 +138,7 @@ class Int8Matrix:
                 torch.addcmul(bias[direction], product, maxima[direction], out=found[direction])
         return found
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
         integers, maxima = self._quantize(rows)
         for direction in range(len(self.packed)):

@@ -2,15 +2,17 @@
 """The recurrent layers: LSTMs with projection and clipping, both directions stepped together, without padding."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
-from .lstm_elmo import LSTMClips, LSTMMatrices, LSTMWeights, lstm, state_keeps
-from .lstm_inference_elmo import LSTMPart, ManyRowsMatrices, run_lstm
+from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
+from .lstm_inference_elmo import FewRowsMatrices, LSTMPart, ManyRowsMatrices, run_lstm
 from .precision_elmo import packed_dtype, product_dtype
 from .products_elmo import (
     DenseMatrix,
@@ -24,12 +26,12 @@ from .products_elmo import (
 )
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
-# Elements of a direction's recurrent matrix from which on packed products, direction by direction, are always faster
-# than those of both directions together. Below, it depends on the weight.
+# Numbers in a direction's recurrent matrix from which on products of each direction with a packed one are faster than
+# one product for both.
 MIN_PACKED_SIZE = 2**20
 # Sequences from which on a time step is faster with one product for all of its gates: with small weights, and with
 # large ones, on average over all steps.
-MANY_ROWS, MANY_ROWS_IF_LARGE = 16, 32
+MANY_ROWS, MANY_ROWS_IF_LARGE = 20, 32
 WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
 
@@ -99,6 +101,11 @@ class ElmoPacking:
         return torch.cat([layer[place] for layer, place in zip(packed, places, strict=True)], dim=-1)
 
 
+def is_large(weight: torch.Tensor) -> bool:
+    """Whether a layer with this recurrent weight, `(directions, size, 4 * cells)`, is a large one."""
+    return weight[0].numel() >= MIN_PACKED_SIZE
+
+
 def many_steps(step_sizes: list[int], weight_size: int) -> int:
     """
     How many of the first time steps have many sequences. Large weights are not kept in two layouts for a single call:
@@ -113,11 +120,15 @@ def many_steps(step_sizes: list[int], weight_size: int) -> int:
     return len(step_sizes) if sum(step_sizes) >= MANY_ROWS_IF_LARGE * len(step_sizes) else 0
 
 
-def _aligned(weight: torch.Tensor) -> DenseMatrix:
-    return DenseMatrix(aligned(weight.float()))
+def _pack_gates(input_weight: torch.Tensor, recurrent_weight: torch.Tensor) -> tuple[Matrix, Matrix]:
+    """For few sequences at once."""
+    if is_large(recurrent_weight):
+        return PackedMatrix.of_gates(input_weight), PackedMatrix.of_gates(recurrent_weight)
+    return PackedMatrix.of_gates(input_weight), SmallMatrix(recurrent_weight)
 
 
-PACK_SMALL = {"input_weight": PackedMatrix, "recurrent_weight": SmallMatrix, "projection_weight": _aligned}
+def _pack_small_projection(weight: torch.Tensor) -> Matrix:
+    return DenseMatrix(aligned(weight))
 
 
 class ElmoRecurrentLayer(GradientCheckpointingLayer):
@@ -138,7 +149,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         self.forget_bias = config.forget_bias
         self.residual = config.skip_connections and layer_index > 0
         self.dropout = nn.Dropout(config.dropout)
-        self.packed = [PackedWeight() for _ in (*WEIGHTS, "gates")]
+        self.packed_few, self.packed_many, self.packed_projection = PackedWeight(), PackedWeight(), PackedWeight()
         self.input_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.recurrent_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.bias = nn.Parameter(torch.empty(directions, 4 * cells))
@@ -202,42 +213,52 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         matrices = self._many_rows_matrices(inputs, chosen) if many else None
         parts = [] if matrices is None else [LSTMPart(many, matrices)]
         if left := len(step_sizes) - sum(part.steps for part in parts):
-            parts.append(LSTMPart(left, self._matrices(inputs, dtype, chosen)))
+            parts.append(LSTMPart(left, self._few_rows_matrices(inputs, dtype, chosen)))
         return parts
 
-    def _matrices(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> LSTMMatrices:
-        """For products without a gradient, with the weights of the chosen directions."""
-        found = [self._matrix(number, inputs, dtype, chosen) for number in range(len(WEIGHTS))]
-        return LSTMMatrices(*found)  # ty: ignore[invalid-argument-type]
-
-    def _matrix(self, number: int, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> Matrix | None:
-        """One of the `WEIGHTS`."""
-        name = WEIGHTS[number]
-        weight = getattr(self, name)
-        if weight is None:
-            return None
-        if isinstance(weight, ElmoInt8Weight):
-            return weight.matrix(chosen)
-        pack = PackedMatrix if self.recurrent_weight[0].numel() >= MIN_PACKED_SIZE else PACK_SMALL[name]
-        kept = None if self._passes(weight) else self.packed[number].get(weight, inputs, packed_dtype(weight), pack)
-        return DenseMatrix(weight[chosen].to(dtype)) if kept is None else kept[chosen]
+    def _few_rows_matrices(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice) -> FewRowsMatrices:
+        """The weights of the chosen directions, packed where they can be."""
+        if self.is_quantized:
+            int8: list[ElmoInt8Weight | None] = [getattr(self, name) for name in WEIGHTS]
+            matrices = (None if weight is None else weight.matrix(chosen) for weight in int8)
+            return FewRowsMatrices(*matrices, is_stretched=False)  # ty: ignore[invalid-argument-type]
+        weights = self.input_weight, self.recurrent_weight
+        packed = self._packed(self.packed_few, inputs, _pack_gates, *weights)
+        input, recurrent = packed or (DenseMatrix(weight.to(dtype)) for weight in weights)
+        projection = self._projection(inputs, dtype)
+        return FewRowsMatrices(input, recurrent, projection, is_stretched=packed is not None).of(chosen)
 
     def _many_rows_matrices(self, inputs: torch.Tensor, chosen: slice) -> ManyRowsMatrices | None:
         """The same for many sequences at once; `None` where they cannot be packed in fp32."""
-        weight, dtype = self.input_weight, torch.float32
-        if self._passes(weight) or packed_dtype(weight) != dtype:
+        if self._packed_dtype != torch.float32:
             return None
-        gates = self.packed[-1].get(weight, inputs, dtype, GateMatrix, self.recurrent_weight)
+        gates = self._packed(self.packed_many, inputs, GateMatrix, self.input_weight, self.recurrent_weight)
         if gates is None:
             return None
-        return ManyRowsMatrices(gates[chosen], self._matrix(WEIGHTS.index("projection_weight"), inputs, dtype, chosen))
+        return ManyRowsMatrices(gates, self._projection(inputs, torch.float32)).of(chosen)
+
+    def _projection(self, inputs: torch.Tensor, dtype: torch.dtype) -> Matrix | None:
+        weight = self.projection_weight
+        if weight is None:
+            return None
+        pack = PackedMatrix if is_large(self.recurrent_weight) else _pack_small_projection
+        return self._packed(self.packed_projection, inputs, pack, weight) or DenseMatrix(weight.to(dtype))
+
+    def _packed(self, packed: PackedWeight, inputs: torch.Tensor, pack: Callable[..., Any], *weights) -> Any:
+        """What `pack` makes of the weights; `None` where nothing may be kept."""
+        return None if any(map(self._passes, weights)) else packed.get(inputs, self._packed_dtype, pack, *weights)
+
+    @property
+    def _packed_dtype(self) -> torch.dtype:
+        """Small layers are multiplied in fp32 everywhere: they wait for no weights."""
+        return packed_dtype(self.recurrent_weight) if is_large(self.recurrent_weight) else torch.float32
 
     def _passes(self, weight: nn.Parameter) -> bool:
         """Whether it will be another soon: in training, which gradient checkpointing runs without gradients first."""
         return self.training and weight.requires_grad
 
     def _forget_packed(self):
-        for packed in self.packed:
+        for packed in (self.packed_few, self.packed_many, self.packed_projection):
             packed.clear()
 
     def _weights(self, chosen: slice) -> LSTMWeights:
@@ -281,4 +302,4 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         return bounds
 
 
-__all__ = ["ElmoPacking", "ElmoRecurrentLayer", "many_steps"]
+__all__ = ["ElmoPacking", "ElmoRecurrentLayer", "is_large", "many_steps"]

@@ -1,7 +1,9 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """From the characters of a word, or its id, to its context-free vector: layer 0 of ELMo."""
 
-from typing import cast
+import functools
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -10,14 +12,16 @@ from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
 from .precision_elmo import linear, packed_dtype, product_dtype, round_up
-from .products_elmo import PackedMatrix, PackedWeight, needs_gradient
+from .products_elmo import ROWS_PER_BLOCK, PackedMatrix, PackedWeight, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 from .word_cache_elmo import WordCache
 
-ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "none": lambda x: x}
 
-# Words convolved at once: the filters' outputs for all positions stay near the cache, and memory stays bounded.
-WORDS_PER_CHUNK = 128
+# Windows of characters that the filters see at once: what they answer stays near the cache, and memory stays bounded.
+# Filters of several widths together (`PackedFilters`) answer more at once.
+WINDOWS_PER_CHUNK = 1536
+WINDOWS_PER_PACKED_CHUNK = ROWS_PER_BLOCK
 
 
 def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,15 +37,21 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     Returns:
         `(distinct, columns)` and `(n,)`, with `distinct_rows[places] == rows`.
     """
-    generator = torch.Generator("cpu").manual_seed(0)
-    factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator, device="cpu").to(rows.device)
-    keys, places = torch.unique((rows * factors).sum(dim=1), return_inverse=True)
+    keys, places = torch.unique((rows * _factors(rows.shape[1], rows.device)).sum(dim=1), return_inverse=True)
     holders = torch.empty(len(keys), dtype=torch.long, device=rows.device)
     holders[places] = torch.arange(len(rows), device=rows.device)  # any row of each kind
     distinct = rows[holders]
     if not torch.equal(distinct[places], rows):
         distinct, places = torch.unique(rows, dim=0, return_inverse=True)
     return distinct, places
+
+
+@functools.cache
+def _factors(columns: int, device: torch.device) -> torch.Tensor:
+    """Of the hash, `(columns,)`."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    with torch.inference_mode(False):  # they are for all calls
+        return torch.randint(-(2**62), 2**62, (columns,), generator=generator, device="cpu").to(device)
 
 
 def _packed(weight: torch.Tensor) -> PackedMatrix:
@@ -56,8 +66,8 @@ class ElmoLinear(nn.Linear):
         self.initial_bias, self.fine_int8 = initial_bias, fine_int8
         self.packed = PackedWeight()
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """`(rows, inputs)` → `(rows, outputs)`"""
+    def forward(self, input: torch.Tensor, activation: str = "none") -> torch.Tensor:
+        """`(rows, inputs)` → `(rows, outputs)`, through one of the `ACTIVATIONS`."""
         if isinstance(self.weight, ElmoInt8Weight):
             if self.training or needs_gradient(input):
                 raise ValueError(NO_TRAINING)
@@ -65,10 +75,13 @@ class ElmoLinear(nn.Linear):
         elif needs_gradient(self.bias) or (self.training and self.weight.requires_grad):
             matrix = self.packed.clear()
         else:
-            matrix = self.packed.get(self.weight, input, packed_dtype(self.weight), _packed)
+            matrix = self.packed.get(input, packed_dtype(self.weight), _packed, self.weight)
         if matrix is None:
-            return linear(input, self.weight, self.bias)
-        return matrix(input.float().unsqueeze(0), self.bias.float().view(1, 1, -1)).squeeze(0)
+            return ACTIVATIONS[activation](linear(input, self.weight, self.bias))
+        rows, bias = input.float().unsqueeze(0), self.bias.float().view(1, 1, -1)
+        if isinstance(matrix, PackedMatrix):
+            return matrix(rows, bias, activation).squeeze(0)
+        return ACTIVATIONS[activation](matrix(rows, bias).squeeze(0))
 
     def quantize(self):
         """Turns the weight into int8, in place."""
@@ -88,8 +101,8 @@ class ElmoHighway(nn.Module):
         self.carry = ElmoLinear(size, size, initial_bias=-2.0)  # starts close to passing its input on
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        gate = torch.sigmoid(self.carry(inputs))
-        return inputs + gate * (torch.relu(self.transform(inputs)) - inputs)
+        gate, transformed = self.carry(inputs, "sigmoid"), self.transform(inputs, "relu")
+        return torch.lerp(inputs, transformed.to(inputs.dtype), gate.to(inputs.dtype))
 
 
 class ElmoConvolution(nn.Module):
@@ -167,6 +180,53 @@ class _LargestResponses(torch.autograd.Function):
         return d_chars, d_weight.view_as(weight)
 
 
+class PackedFilters:
+    """
+    The filters of all widths as one matrix, each as if it were as wide as the widest, with zeros for the characters
+    behind its own: one product over all windows, and their largest answer.
+
+    Args:
+        weights: Of every width, `(number, size, width)`.
+    """
+
+    def __init__(self, *weights: torch.Tensor):
+        self.widest = max(weight.shape[2] for weight in weights)
+        rows = [F.pad(weight.mT, (0, 0, 0, self.widest - weight.shape[2])).flatten(1) for weight in weights]
+        self.matrix = PackedMatrix(torch.cat(rows).T.unsqueeze(0))
+
+    def __call__(self, chars: torch.Tensor) -> torch.Tensor:
+        """`(words, slots, size)` → `(words, filters)`"""
+        windows = chars.unfold(1, self.widest, 1).mT.flatten(2)  # (words, positions, widest * size)
+        return self.matrix(windows.flatten(0, 1).unsqueeze(0)).view(*windows.shape[:2], -1).amax(dim=1)
+
+
+class WordChunk(NamedTuple):
+    """Words that follow each other, from `first` to before `end`, and how many slots the longest uses."""
+
+    first: int
+    end: int
+    longest: int
+
+
+def word_chunks(lengths: Iterable[int], windows: int) -> list[WordChunk]:
+    """
+    As many words at a time as have so many windows of the widest filter, without slots that none of them uses.
+
+    Args:
+        lengths: Slots that each word uses.
+        windows: The most, or those of a single word.
+    """
+    chunks: list[WordChunk] = []
+    first = end = longest = 0
+    for end, length in enumerate(lengths):
+        together = max(longest, length)
+        if end > first and (end + 1 - first) * (together + 1) > windows:
+            chunks.append(WordChunk(first, end, longest))
+            first, together = end, length
+        longest = together
+    return [*chunks, WordChunk(first, end + 1, longest)]
+
+
 class ElmoCharacterEncoder(nn.Module):
     """Characters of a word → embeddings → convolutions → maximum over positions → activation → highway layers."""
 
@@ -180,18 +240,24 @@ class ElmoCharacterEncoder(nn.Module):
             ElmoConvolution(config.char_embedding_size, width, number) for width, number in config.char_filters
         )
         self.highways = nn.ModuleList(ElmoHighway(config.char_feature_size) for _ in range(config.num_highway_layers))
+        self.packed_filters = PackedWeight()
 
     def forward(self, char_ids: torch.Tensor) -> torch.Tensor:
         """
         Args:
-            char_ids: `(words, max_characters_per_token)`.
+            char_ids: `(words, max_characters_per_token)`; words of similar length side by side cost least.
 
         Returns:
             `(words, char_feature_size)`
         """
         words = len(char_ids)
-        char_ids = F.pad(char_ids, (0, 0, 0, round_up(words, self.char_embeddings.weight) - words))
-        features = torch.cat([self._convolve(chunk) for chunk in self._trimmed_chunks(char_ids)])
+        if missing := round_up(words, self.char_embeddings.weight) - words:
+            char_ids = F.pad(char_ids, (0, 0, 0, missing))
+        filters = self._filters() if words else None
+        chunks = word_chunks(
+            self.lengths(char_ids).tolist(), WINDOWS_PER_CHUNK if filters is None else WINDOWS_PER_PACKED_CHUNK
+        )
+        features = torch.cat([self._convolve(char_ids[first:end], longest, filters) for first, end, longest in chunks])
         features = self.activation(features)
         for highway in self.highways:
             features = highway(features)
@@ -202,21 +268,33 @@ class ElmoCharacterEncoder(nn.Module):
         used = (char_ids != self.char_pad_id) & (char_ids != 0)
         return (used * torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)).amax(dim=1)
 
-    def _trimmed_chunks(self, char_ids: torch.Tensor) -> list[torch.Tensor]:
-        """
-        Some words at a time, without slots that none of them uses. Exact: all windows of nothing but character pads
-        give one value, and one such window of every filter remains.
-        """
-        if not len(char_ids):
-            return [char_ids]
-        longest = [lengths.max() for lengths in self.lengths(char_ids).split(WORDS_PER_CHUNK)]
-        chunks = zip(char_ids.split(WORDS_PER_CHUNK), torch.stack(longest).tolist(), strict=True)
-        return [chunk[:, : length + self.widest_filter] for chunk, length in chunks]
+    def _filters(self) -> PackedFilters | None:
+        """For products without a gradient; `None` where nothing may be packed."""
+        convolutions = cast(list[ElmoConvolution], self.convolutions)
+        weights, biases = zip(*((convolution.weight, convolution.bias) for convolution in convolutions), strict=True)
+        if needs_gradient(*biases) or (self.training and any(weight.requires_grad for weight in weights)):
+            return self.packed_filters.clear()
+        return self.packed_filters.get(self.char_embeddings.weight, torch.float32, PackedFilters, *weights)
 
-    def _convolve(self, char_ids: torch.Tensor) -> torch.Tensor:
-        """`(words, slots)` → the largest response of every filter, `(words, char_feature_size)`."""
-        chars = self.char_embeddings(char_ids)  # (words, slots, char_embedding_size)
+    def _convolve(self, char_ids: torch.Tensor, longest: int, filters: PackedFilters | None) -> torch.Tensor:
+        """
+        The largest response of every filter. Slots behind the longest word and the widest filter are cut off. That is
+        exact: all windows of nothing but character pads give one value, and one such window of every filter remains.
+
+        Args:
+            char_ids: `(words, slots)`
+            longest: Slots that are used.
+
+        Returns:
+            `(words, char_feature_size)`
+        """
+        slots = longest + self.widest_filter
+        chars = self.char_embeddings(char_ids[:, :slots])  # (words, slots, char_embedding_size)
         chars = chars.to(product_dtype(chars))  # the table itself may be elsewhere, offloaded
+        # Filters as wide as the widest look as far as its last window. In a very long word others look further.
+        if filters is not None and slots <= char_ids.shape[1]:
+            biases = tuple(convolution.bias for convolution in cast(list[ElmoConvolution], self.convolutions))
+            return filters(chars.float()) + torch.cat(biases)
         return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
 
 
@@ -255,9 +333,9 @@ class ElmoTokenEncoder(nn.Module):
         if self.characters is not None and char_ids is not None:  # short words need fewer convolutions than long ones
             order = self.characters.lengths(tokens[:, -char_ids.shape[1] :]).argsort(stable=True)
             tokens, places = tokens[order], order.argsort()[places]
-        weights = list(self.parameters())
         if self.word_cache is None:
             return self.encode(tokens)[places]
+        weights = list(self.parameters())
         if needs_gradient(*weights) or not all(can_be_cached(weight) for weight in weights):
             self.word_cache.clear()  # where weights learn they will be others soon
             return self.encode(tokens)[places]
@@ -277,4 +355,12 @@ class ElmoTokenEncoder(nn.Module):
         return vectors
 
 
-__all__ = ["ElmoCharacterEncoder", "ElmoConvolution", "ElmoHighway", "ElmoLinear", "ElmoTokenEncoder", "distinct_rows"]
+__all__ = [
+    "ElmoCharacterEncoder",
+    "ElmoConvolution",
+    "ElmoHighway",
+    "ElmoLinear",
+    "ElmoTokenEncoder",
+    "distinct_rows",
+    "word_chunks",
+]

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_hf.lstm_elmo import GATE_BYTES_PER_CHUNK, LSTMClips, LSTMMatrices, state_keeps
-from elmo_hf.lstm_inference_elmo import LSTMPart, ManyRowsMatrices, run_lstm
+from elmo_hf.lstm_elmo import GATE_BYTES_PER_CHUNK, LSTMClips, state_keeps
+from elmo_hf.lstm_inference_elmo import FewRowsMatrices, LSTMPart, ManyRowsMatrices, run_lstm
 from elmo_hf.products_elmo import DenseMatrix, GateMatrix, PackedMatrix
 
 SIZE, CELLS = 4, 256
@@ -32,10 +32,11 @@ class WatchedMatrix(PackedMatrix):
 def test_gates_of_earlier_steps_are_not_kept_by_the_states_of_sequences_that_have_ended():
     words_a_chunk = GATE_BYTES_PER_CHUNK // (4 * CELLS * 4)
     step_sizes = [words_a_chunk - number for number in range(6)]  # one sequence ends at each step
-    matrices = LSTMMatrices(
+    matrices = FewRowsMatrices(
         WatchedMatrix(torch.randn(1, SIZE, 4 * CELLS)),
         PackedMatrix(torch.randn(1, SIZE, 4 * CELLS)),
         DenseMatrix(torch.randn(1, CELLS, SIZE)),
+        is_stretched=False,
     )
     _, hidden, cell = run_lstm(
         torch.randn(1, sum(step_sizes), SIZE),
@@ -77,7 +78,7 @@ def test_many_sequences_at_once_have_the_outputs_and_states_of_few(
     given_to_both = inputs, hidden, cell
     rest = bias, clips, step_sizes, keeps
 
-    few = LSTMMatrices(*map(DenseMatrix, weights), projection)
+    few = FewRowsMatrices(*map(DenseMatrix, weights), projection, is_stretched=False)
     many = ManyRowsMatrices(GateMatrix(*weights), projection)
     steps = len(step_sizes)
     parts = [LSTMPart(min(many_steps, steps), many), LSTMPart(max(steps - many_steps, 0), few)]

@@ -40,7 +40,7 @@ def test_packed_products_equal_plain_ones(rows, inputs, outputs, seed, with_bias
 
 
 @pytest.mark.parametrize("number", [1, 5, 300])
-@pytest.mark.parametrize("kind", [DenseMatrix, PackedMatrix, SmallMatrix])
+@pytest.mark.parametrize("kind", [DenseMatrix, PackedMatrix])
 def test_products_are_those_of_each_direction(kind, number):
     rows, weight, bias = torch.randn(2, number, 3), torch.randn(2, 3, 4), torch.randn(2, 1, 4)
     matrix = kind(weight)
@@ -51,6 +51,25 @@ def test_products_are_those_of_each_direction(kind, number):
     torch.testing.assert_close(matrix.add(torch.ones(2, number, 4), rows), expected + 1)
     apart = torch.ones(2, number + 3, 4)[:, 3:]  # as the gates of a time step among others
     torch.testing.assert_close(matrix.add(apart, rows), expected + 1)
+    torch.testing.assert_close(matrix.add(torch.ones(2, number, 4), rows, torch.empty(2, number, 4)), expected + 1)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 13])
+def test_a_small_layer_s_recurrent_weight_has_its_candidate_stretched_in_both_layouts(number):
+    rows, weight = torch.randn(2, number, 3), torch.randn(2, 3, 8)
+    expected = rows @ weight
+    expected[..., 2:4] *= -2
+    matrix = SmallMatrix(weight)
+    torch.testing.assert_close(matrix(rows), expected)
+    torch.testing.assert_close(matrix[1:](rows[1:]), expected[1:])
+    torch.testing.assert_close(matrix.add(torch.ones(2, number, 8), rows), expected + 1)
+
+
+@pytest.mark.parametrize("number", [3, 300])
+@pytest.mark.parametrize(("name", "activation"), [("relu", torch.relu), ("sigmoid", torch.sigmoid)])
+def test_an_activation_may_be_a_part_of_a_packed_product(name, activation, number):
+    rows, weight, bias = torch.randn(1, number, 3), torch.randn(1, 3, 4), torch.randn(1, 1, 4)
+    torch.testing.assert_close(PackedMatrix(weight)(rows, bias, name), activation(rows @ weight + bias))
 
 
 @given(st.integers(0, 700))
@@ -59,7 +78,7 @@ def test_rows_go_through_in_blocks_of_few_sizes_and_keep_their_places(number):
     assert torch.equal(in_blocks(lambda block: sizes.append(len(block)) or block * 2, rows), rows * 2)
     *full, last = sizes
     assert set(full) <= {256}
-    assert last in {*range(9), *range(12, 65, 4), *range(80, 257, 16)}
+    assert last in {*range(9), *range(10, 33, 2), *range(36, 65, 4), *range(80, 257, 16)}
     assert 0 <= sum(sizes) - number < 16
 
 
@@ -69,7 +88,7 @@ def pack(weight: torch.Tensor) -> PackedMatrix:
 
 def packed_once(packed: PackedWeight, weight: torch.Tensor) -> PackedMatrix | None:
     with torch.no_grad():
-        return packed.get(weight, weight, torch.float32, pack)
+        return packed.get(weight, torch.float32, pack, weight)
 
 
 def test_a_weight_is_packed_once():
@@ -109,7 +128,7 @@ def test_what_was_packed_is_forgotten_when_the_weight_learns():
     """A step of training may change it in ways that are not seen."""
     packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(8, 8))
     packed_once(packed, weight)
-    assert packed.get(weight, weight, torch.float32, pack) is None
+    assert packed.get(weight, torch.float32, pack, weight) is None
     assert packed._packed is None
 
 
@@ -146,13 +165,13 @@ def test_a_weight_that_is_brought_for_each_call_is_not_packed_for_good():
 
 def test_nothing_is_packed_where_a_gradient_is_wanted_or_packing_is_off():
     weight = torch.nn.Parameter(torch.randn(8, 8))
-    assert PackedWeight().get(weight, weight.detach(), torch.float32, pack) is None
+    assert PackedWeight().get(weight.detach(), torch.float32, pack, weight) is None
     assert packed_once(PackedWeight(enabled=False), weight) is None
     assert packed_once(PackedWeight(), weight.detach().double()) is None
     with torch.backends.mkldnn.flags(enabled=False):
         assert packed_once(PackedWeight(), weight) is None
     frozen = weight.detach()
-    assert PackedWeight().get(frozen, frozen, torch.float32, pack) is not None
+    assert PackedWeight().get(frozen, torch.float32, pack, frozen) is not None
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -202,7 +221,9 @@ def test_packing_can_be_turned_off_and_on(monkeypatch):
     monkeypatch.setattr("elmo_hf.recurrence_elmo.MIN_PACKED_SIZE", 0)
     model: ElmoModel = tiny_model()
     few, many = (random_words(np.random.default_rng(0), rows, 3) for rows in (2, 40))
-    packs = [packed for layer in model.layers for packed in layer.packed] + [model.token_encoder.projection.packed]
+    packs = [
+        packed for module in model.modules() for packed in vars(module).values() if isinstance(packed, PackedWeight)
+    ]
 
     @torch.no_grad()
     def vectors():

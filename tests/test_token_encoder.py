@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf import token_encoder_elmo
-from elmo_hf.token_encoder_elmo import distinct_rows
+from elmo_hf.token_encoder_elmo import distinct_rows, word_chunks
 from tests.models import random_words, reference_of, tiny_model
 
 
@@ -20,17 +20,20 @@ def test_distinct_rows_are_distinct_and_give_every_row_back(rows, columns, seed)
 
 
 def test_rows_with_equal_hashes_are_still_told_apart(monkeypatch):
-    monkeypatch.setattr(torch, "randint", lambda low, high, size, **kwargs: torch.zeros(size, dtype=torch.long))
+    monkeypatch.setattr(token_encoder_elmo, "_factors", lambda columns, device: torch.zeros(columns, dtype=torch.long))
     matrix = torch.tensor([[1, 2], [3, 4], [1, 2]])
     distinct, places = distinct_rows(matrix)
     assert torch.equal(distinct[places], matrix)
     assert len(distinct) == 2
 
 
+@pytest.mark.parametrize("packs", [True, False])
 @pytest.mark.parametrize("longest", [0, 1, 5, 40, 44, 45, 46, 48])
-def test_cutting_unused_slots_changes_no_value(longest):
+def test_cutting_unused_slots_changes_no_value(longest, packs):
     """Words of every length around the point where pads no longer fill a window of the widest filter (3)."""
-    encoder = tiny_model().token_encoder
+    model = tiny_model()
+    model.pack_weights(packs)
+    encoder = model.token_encoder
     with torch.no_grad():
         encoder.characters.char_embeddings.weight[261] = 5.0  # a pad that wins many maxima
     rows = random_words(np.random.default_rng(longest), 1, 12, slots=longest + 2)[0]
@@ -42,21 +45,48 @@ def test_cutting_unused_slots_changes_no_value(longest):
         vectors = encoder(rows, None)
     expected = np.array([reference.token_vector(row) for row in rows.numpy()])
     np.testing.assert_allclose(vectors.numpy(), expected, rtol=1e-5, atol=1e-5)
-    (chunk,) = encoder.characters._trimmed_chunks(rows)
-    assert chunk.shape[1] == min(50, longest + 2 + 3)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(1, 200))
+def test_chunks_hold_every_word_once_and_as_many_windows_as_allowed(lengths, windows):
+    chunks = word_chunks(lengths, windows)
+    assert [place for first, end, _ in chunks for place in range(first, end)] == list(range(len(lengths)))
+    for (first, end, longest), following in zip(chunks, [*chunks[1:], None], strict=True):
+        assert longest == max(lengths[first:end])
+        assert end == first + 1 or (end - first) * (longest + 1) <= windows
+        if following is not None:  # the next word had no room
+            assert (end + 1 - first) * (max(longest, lengths[end]) + 1) > windows
+
+
+@given(
+    filters=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 9)), min_size=1, max_size=4),
+    lengths=st.lists(st.integers(0, 60), min_size=1, max_size=9),
+    seed=st.integers(0, 9),
+)
+def test_filters_of_all_widths_in_one_product_give_what_each_gives(filters, lengths, seed):
+    torch.manual_seed(seed)
+    model = tiny_model(char_filters=[list(of_one_width) for of_one_width in filters])
+    encoder = model.token_encoder.characters
+    words = [[259, *np.random.default_rng(seed).integers(1, 250, length).tolist(), 260][:50] for length in lengths]
+    rows = torch.tensor([[*word, *[261] * (50 - len(word))] for word in words])
+    with torch.no_grad():
+        together = encoder(rows)
+        assert encoder.packed_filters._packed is not None
+        model.pack_weights(False)
+        torch.testing.assert_close(together, encoder(rows), rtol=1e-5, atol=1e-5)
 
 
 def test_short_words_are_convolved_without_the_slots_of_long_ones(monkeypatch):
-    monkeypatch.setattr(token_encoder_elmo, "WORDS_PER_CHUNK", 2)
+    monkeypatch.setattr(token_encoder_elmo, "WINDOWS_PER_CHUNK", 40)
     encoder, slots = tiny_model().token_encoder, []
-    convolve = encoder.characters._convolve
-    monkeypatch.setattr(encoder.characters, "_convolve", lambda chunk: slots.append(chunk.shape[1]) or convolve(chunk))
+    embed = encoder.characters.char_embeddings
+    embed.register_forward_pre_hook(lambda module, inputs: slots.append(inputs[0].shape[1]))
     letters = (30, 1, 8, 2)
     rows = torch.full((4, 50), 261)
     for row, number in zip(rows, letters, strict=True):
         row[: number + 2] = torch.tensor([259, *[7] * number, 260])
     vectors = encoder(rows, None)
-    assert slots == [2 + 2 + 3, 30 + 2 + 3]
+    assert slots == [8 + 2 + 3, 30 + 2 + 3]
     for row, vector in zip(rows, vectors, strict=True):
         torch.testing.assert_close(encoder(row.unsqueeze(0), None)[0], vector)
 
@@ -81,9 +111,12 @@ def test_repeated_words_collect_the_gradients_of_all_their_places():
     torch.testing.assert_close(weight.grad, 3 * once)
 
 
-@pytest.mark.parametrize("words", [1, 3, 7])
-def test_the_size_of_the_chunks_changes_nothing(words, monkeypatch):
+@pytest.mark.parametrize("windows", [1, 30, 100])
+@pytest.mark.parametrize("learns", [True, False])
+def test_the_size_of_the_chunks_changes_nothing(windows, learns, monkeypatch):
     encoder, rows = tiny_model().token_encoder, random_words(np.random.default_rng(0), 1, 7)[0]
-    expected = encoder(rows, None)
-    monkeypatch.setattr(token_encoder_elmo, "WORDS_PER_CHUNK", words)
-    torch.testing.assert_close(encoder(rows, None), expected)
+    with torch.set_grad_enabled(learns):
+        expected = encoder(rows, None)
+        for name in ("WINDOWS_PER_CHUNK", "WINDOWS_PER_PACKED_CHUNK"):
+            monkeypatch.setattr(token_encoder_elmo, name, windows)
+        torch.testing.assert_close(encoder(rows, None), expected)

@@ -48,7 +48,7 @@ def ids_of(sentences: list[list[str]]) -> torch.Tensor:
 
 def needed(model: ElmoModel, char_ids: torch.Tensor) -> list[Product]:
     """What `benchmarks.limit` says, a product a direction."""
-    shapes = [shape for _, shape in products_of(model.config, char_ids.numpy())]
+    shapes = [shape for _, shape in products_of(model.config, char_ids.numpy(), packs=model.dtype != torch.float64)]
     return [Product(s.inputs, s.outputs, s.rows) for s in shapes for _ in range(s.directions)]
 
 
@@ -83,6 +83,16 @@ def test_each_distinct_word_is_encoded_once():
     for counter in (once, often):
         rows = {product.rows for product in counter.products if product.inputs == features}
         assert rows == {4}  # with <S> and </S>
+
+
+def test_filters_of_all_widths_are_one_product_on_packed_weights():
+    """Over the words' slots and one window of nothing but pads: 13 distinct words, the longest of 5 letters."""
+    model = tiny_model()
+    config = model.config
+    size, number = config.char_embedding_size, config.char_feature_size
+    first, second, *_ = work(model, ids_of(SENTENCES)).products
+    assert first == (3 * size, number, 112)  # 13 * (2 + 5 + 1), filled up to a multiple of 16
+    assert second.inputs == number  # the highway's
 
 
 @pytest.mark.parametrize("longest", ["a", "harbour", "a" * 60])

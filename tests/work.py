@@ -28,7 +28,7 @@ PRODUCTS = {
 }
 BATCHED = {"aten.bmm", "aten.baddbmm", "aten.baddbmm_"}
 # These read rows of a table; what they give is no copy of it, however large.
-LOOKUPS = {"aten.embedding", "aten.index", "aten.index_select"}
+LOOKUPS = {"aten.embedding", "aten.index", "aten.index_select", "aten.take"}
 
 
 class Product(NamedTuple):

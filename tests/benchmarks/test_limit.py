@@ -13,12 +13,16 @@ SENTENCES = [["the", "old", "mill"], ["the", "mill"], ["a", "very", "long", "sen
 
 
 def test_products_of_a_batch():
-    config = ElmoConfig(**(TINY | {"num_hidden_layers": 1, "char_filters": [[2, 5]]}))
-    products = products_of(config, character_ids([["a", "bc"], ["a"]], boundaries=True))
+    config = ElmoConfig(**(TINY | {"num_hidden_layers": 1, "char_filters": [[1, 2], [2, 3]]}))
+    char_ids = character_ids([["a", "bc"], ["a"]], boundaries=True)
     # <S> a bc </S> and <S> a </S>: four distinct words; of "bc" the marks and two letters, then the widest filter.
     distinct, slots = 4, 4 + 2
-    assert products == [
-        Product("filters of 2", Shape(distinct * (slots - 1), 2 * 3, 5, 1)),
+    filters = [Product("filters", Shape(distinct * (slots - 1), 2 * 3, 5, 1))]
+    of_each_width = [
+        Product("filters of 1", Shape(distinct * slots, 1 * 3, 2, 1)),
+        Product("filters of 2", Shape(distinct * (slots - 1), 2 * 3, 3, 1)),
+    ]
+    rest = [
         Product("highway 0, carry", Shape(distinct, 5, 5, 1)),
         Product("highway 0, transform", Shape(distinct, 5, 5, 1)),
         Product("token projection", Shape(distinct, 5, 4, 1)),
@@ -32,6 +36,8 @@ def test_products_of_a_batch():
             )
         ),
     ]
+    assert products_of(config, char_ids) == [*filters, *rest]
+    assert products_of(config, char_ids, packs=False) == [*of_each_width, *rest]
 
 
 def test_kernels_compute_the_same():
