@@ -152,7 +152,9 @@ def _run_few(
             if (keep := keeps[step]) is not None:
                 now = now * keep
                 cell.mul_(keep)
-            gates = matrices.recurrent.add(gates, now, memory.gates).to(cell.dtype)
+            gates = matrices.recurrent.add(gates, now, memory.gates)
+            if gates.dtype != cell.dtype:
+                gates = gates.to(cell.dtype)
             if not matrices.is_stretched:
                 stretched(gates)
             given_out = _cell_step(memory.parts(gates.sigmoid_()), cell, clips.cell, memory.given_out)

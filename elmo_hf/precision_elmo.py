@@ -1,6 +1,7 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """Which precision and which shapes matrix products run in."""
 
+import contextlib
 import functools
 import os
 import signal
@@ -85,6 +86,12 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
     return None if device.type == "cpu" and dtype == torch.bfloat16 and bf16_is_fatal() else dtype
 
 
+def without_autocast(device: torch.device) -> contextlib.AbstractContextManager:
+    """Within it autocast is off. Where it is off already, that costs nothing."""
+    enabled = torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if enabled else contextlib.nullcontext()
+
+
 def packed_dtype(weight: torch.Tensor) -> torch.dtype:
     """The precision for products with a packed copy of `weight`: bf16 where that is asked for and pays, else fp32."""
     wants_bf16 = torch.bfloat16 in (weight.dtype, autocast_dtype(weight.device))
@@ -99,7 +106,7 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None =
     if autocast_dtype(weight.device) is not None:
         return nn.functional.linear(rows, weight, bias)
     dtype = product_dtype(weight)
-    with torch.autocast(weight.device.type, enabled=False):
+    with without_autocast(weight.device):
         return nn.functional.linear(rows.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
 
 
@@ -107,7 +114,7 @@ def matmul(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """`left @ right`, in autocast's precision where that is on and ends no process."""
     if autocast_dtype(left.device) is not None:
         return left @ right
-    with torch.autocast(left.device.type, enabled=False):
+    with without_autocast(left.device):
         return left @ right
 
 
@@ -117,7 +124,7 @@ def apply_module(module: nn.Module, inputs: torch.Tensor) -> Any:
     dtype = product_dtype(weight)
     if autocast_dtype(weight.device) is not None:
         return module(inputs)
-    with torch.autocast(weight.device.type, enabled=False):
+    with without_autocast(weight.device):
         if dtype == weight.dtype:
             return module(inputs)
         weights = {name: parameter.to(dtype) for name, parameter in module.named_parameters()}
@@ -143,4 +150,5 @@ __all__ = [
     "packed_dtype",
     "product_dtype",
     "round_up",
+    "without_autocast",
 ]

@@ -73,7 +73,8 @@ class DenseMatrix:
         Returns:
             `(directions, rows, outputs)`
         """
-        rows = rows.to(self.weight.dtype)
+        if rows.dtype != self.weight.dtype:
+            rows = rows.to(self.weight.dtype)
         if bias is None:
             return torch.bmm(rows, self.weight)
         return torch.baddbmm(bias.to(self.weight.dtype), rows, self.weight)
@@ -82,8 +83,10 @@ class DenseMatrix:
         """`total + rows @ weight`; the memory of `total` may be used for it, or that which is given."""
         # Not in place: where the directions lie apart, each would be a product of its own, and half as fast.
         dtype = self.weight.dtype
+        if rows.dtype != dtype:
+            rows = rows.to(dtype)
         out = memory if memory is not None and memory.dtype == dtype else None
-        return torch.baddbmm(total, rows.to(dtype), self.weight, out=out)
+        return torch.baddbmm(total, rows, self.weight, out=out)
 
 
 class PackedMatrix:
@@ -298,7 +301,7 @@ class PackedWeight:
         Returns:
             What `pack` has made; `None` where nothing may be kept.
         """
-        if not self.enabled or not all(can_pack(weight, rows) for weight in weights):
+        if not self.enabled or not can_pack(rows, *weights):
             self.clear()  # where a weight learns it will be another soon, and elsewhere the copy is of no use
             return None
         state = [weight_state(weight, dtype) for weight in weights]
@@ -334,14 +337,17 @@ def needs_gradient(*tensors: torch.Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
-def can_pack(weight: torch.Tensor, rows: torch.Tensor) -> bool:
-    """Whether `rows` can be multiplied with a packed copy of `weight`: on a CPU, and without a gradient."""
+def can_pack(rows: torch.Tensor, *weights: torch.Tensor) -> bool:
+    """Whether `rows` can be multiplied with packed copies of `weights`: on a CPU, and without a gradient."""
     return (
-        not needs_gradient(weight, rows)
-        and weight.device.type == "cpu"
-        and type(weight) in (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
-        and weight.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        not needs_gradient(rows, *weights)
         and has_onednn()
+        and all(
+            weight.device.type == "cpu"
+            and type(weight) in (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
+            and weight.dtype in (torch.float32, torch.bfloat16, torch.float16)
+            for weight in weights
+        )
     )
 
 

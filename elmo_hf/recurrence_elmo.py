@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -13,7 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
 from .lstm_inference_elmo import FewRowsMatrices, LSTMPart, ManyRowsMatrices, run_lstm
-from .precision_elmo import packed_dtype, product_dtype
+from .precision_elmo import packed_dtype, product_dtype, without_autocast
 from .products_elmo import (
     DenseMatrix,
     GateMatrix,
@@ -63,28 +64,33 @@ class ElmoPacking:
             segments: `(batch, words)`; where the number changes along a row, a new sequence starts.
             directions: 0 (left to right) and 1 (right to left), in the order wanted.
         """
-        row = mask.nonzero()[:, 0]  # the batch row of every word
-        starts = torch.ones_like(row, dtype=torch.bool)
+        # In NumPy: for a few numbers a call of PyTorch's costs several times as much.
+        seen = mask.cpu().numpy()
+        row = seen.nonzero()[0]  # the batch row of every word
+        starts = np.ones(len(row), dtype=bool)
         starts[1:] = row[1:] != row[:-1]
         if segments is not None:
-            segment = segments[mask]
+            segment = segments.cpu().numpy()[seen]
             starts[1:] |= segment[1:] != segment[:-1]
-        sequence = starts.cumsum(0) - 1
-        first = starts.nonzero().squeeze(-1)
-        lengths = torch.bincount(sequence, minlength=len(first))
-        order = lengths.argsort(descending=True, stable=True)
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(len(order), device=order.device)
+        sequence = starts.cumsum() - 1
+        first = starts.nonzero()[0]
+        lengths = np.diff(first, append=len(row))
+        order = (-lengths).argsort(kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
 
-        longest = int(lengths.max()) if len(lengths) else 0
+        longest = int(lengths.max(initial=0))
         # How many sequences are longer than t, for every t.
-        step_sizes = len(lengths) - torch.bincount(lengths, minlength=longest + 1).cumsum(0)[:longest]
-        step_starts = step_sizes.cumsum(0) - step_sizes
+        step_sizes = len(lengths) - np.bincount(lengths, minlength=longest + 1).cumsum()[:longest]
+        step_starts = step_sizes.cumsum() - step_sizes
 
-        position = torch.arange(len(row), device=row.device) - first[sequence]
-        steps = torch.stack([lengths[sequence] - 1 - position if d else position for d in directions])
+        position = np.arange(len(row)) - first[sequence]
+        steps = np.stack([lengths[sequence] - 1 - position if d else position for d in directions])
         places = step_starts[steps] + rank[sequence] if longest else steps
-        return cls(places, places.argsort(dim=1), step_sizes.tolist(), row[first][order])
+        words = np.empty_like(places)
+        np.put_along_axis(words, places, np.arange(len(row))[None], axis=1)
+        on_device = [torch.from_numpy(some).to(mask.device) for some in (places, words, row[first][order])]
+        return cls(*on_device[:2], step_sizes.tolist(), on_device[2])
 
     def pack(self, vectors: torch.Tensor) -> torch.Tensor:
         """
@@ -194,7 +200,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             self._forget_packed()  # the weights will be others soon
         else:
             parts = self._parts(inputs, dtype, chosen, step_sizes)
-        with torch.autocast(inputs.device.type, enabled=False):
+        with without_autocast(inputs.device):
             if parts is None:
                 output, hidden, cell = lstm(
                     inputs, hidden, cell, self._weights(chosen), clips, step_sizes, dtype, resets

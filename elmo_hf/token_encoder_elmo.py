@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .precision_elmo import linear, packed_dtype, product_dtype, round_up
+from .precision_elmo import linear, packed_dtype, product_dtype, round_up, without_autocast
 from .products_elmo import ROWS_PER_BLOCK, PackedMatrix, PackedWeight, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 from .word_cache_elmo import WordCache
@@ -138,7 +138,7 @@ def _responses(windows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     `(words, positions, number)`, as one product over all windows: 2-4x faster on a CPU than conv1d with so few input
     channels.
     """
-    with torch.autocast(windows.device.type, enabled=False):  # both have the precision of the product
+    with without_autocast(windows.device):  # both have the precision of the product
         return F.linear(windows, weight.flatten(1))
 
 
@@ -164,7 +164,7 @@ class _LargestResponses(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, d_largest):
-        with torch.autocast(d_largest.device.type, enabled=False):
+        with without_autocast(d_largest.device):
             return _LargestResponses._gradients(d_largest, *ctx.saved_tensors)
 
     @staticmethod
