@@ -22,6 +22,9 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
 # Filters of several widths together (`PackedFilters`) answer more at once.
 WINDOWS_PER_CHUNK = 1536
 WINDOWS_PER_PACKED_CHUNK = ROWS_PER_BLOCK
+# For every number of rows a kernel is made and kept: so windows, and words where they are many, are filled up to a
+# multiple of this.
+FILLED = 32
 
 
 def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -197,7 +200,10 @@ class PackedFilters:
     def __call__(self, chars: torch.Tensor) -> torch.Tensor:
         """`(words, slots, size)` → `(words, filters)`"""
         windows = chars.unfold(1, self.widest, 1).mT.flatten(2)  # (words, positions, widest * size)
-        return self.matrix(windows.flatten(0, 1).unsqueeze(0)).view(*windows.shape[:2], -1).amax(dim=1)
+        words, positions, _ = windows.shape
+        number = words * positions
+        rows = F.pad(windows.flatten(0, 1), (0, 0, 0, -number % FILLED))
+        return self.matrix(rows.unsqueeze(0))[0, :number].view(words, positions, -1).amax(dim=1)
 
 
 class WordChunk(NamedTuple):
@@ -343,6 +349,14 @@ class ElmoTokenEncoder(nn.Module):
 
     def encode(self, tokens: torch.Tensor) -> torch.Tensor:
         """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
+        number = len(tokens)
+        if number <= 2 * FILLED or tokens.device.type != "cpu" or needs_gradient(*self.parameters()):
+            return self._encode(tokens)
+        # Some at a time: what the layers give stays near the cache.
+        blocks = F.pad(tokens, (0, 0, 0, -number % FILLED)).split(ROWS_PER_BLOCK)
+        return torch.cat([self._encode(block) for block in blocks])[:number]
+
+    def _encode(self, tokens: torch.Tensor) -> torch.Tensor:
         features = []
         if self.word_embeddings is not None:
             features.append(self.word_embeddings(tokens[:, 0]))

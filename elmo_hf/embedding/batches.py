@@ -10,15 +10,23 @@ Item = TypeVar("Item", bound=Sized)
 
 
 def windows(items: Iterable[Item], tokens: int) -> Iterator[list[Item]]:
-    """The items in order, as many at a time as have the given number of tokens, or the next one that has more."""
+    """
+    The items in order, as many at a time as [`batches`] surely puts into `WINDOW` batches: no small one is left over.
+    One that is too long for a batch is alone.
+
+    Args:
+        tokens: The most in a batch.
+    """
     window: list[Item] = []
-    size = 0
+    size = longest = 0
     for item in items:
+        longest = max(longest, len(item))
+        # A batch with no room for the next item may lack all but one of its tokens.
+        if window and size + len(item) > WINDOW * (tokens - longest + 1):
+            yield window
+            window, size, longest = [], 0, len(item)
         window.append(item)
         size += len(item)
-        if size >= tokens:
-            yield window
-            window, size = [], 0
     if window:
         yield window
 

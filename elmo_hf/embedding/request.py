@@ -1,5 +1,6 @@
 """What is asked of an embedder, and how it is done."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from ..errors import ModelError
 from ..modeling_elmo import ElmoModel
 from ..tokenization_elmo import ElmoTokenizer
-from .batches import BATCH_TOKENS, WINDOW, batches, windows
+from .batches import BATCH_TOKENS, batches, windows
 from .documents import document_parts, document_pieces, join_parts, pool_parts
 from .layers import LayerChoice, Layers, check_pooling, pool
 from .memory import give_back_freed_memory
@@ -45,7 +46,7 @@ class EmbeddingRequest:
     def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
         """The result for each sentence, in order, lazily."""
         with report or ProgressReport() as report:
-            for number, window in enumerate(windows(encoded(sentences, self.tokenizer), WINDOW * self.batch_tokens)):
+            for number, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens)):
                 if number:
                     give_back_freed_memory()
                 yield from self._window(window, report)
@@ -68,21 +69,36 @@ class EmbeddingRequest:
         return (self._given(self._own(vectors)) for vectors in pieces)
 
     def _window(self, window: Sequence[TokenSource], report: ProgressReport) -> Iterator[Any]:
-        # Parts of whole batches until they are given away: copies here would lie scattered over the memory that the
-        # next batch is about to need in large pieces.
+        # Results of batches go to one place that was there before: lying between what a batch has used, they would
+        # keep the next one from using the same memory again.
+        room = self._new(sum(self._result_size(sentence) for sentence in window if not self._is_document(sentence)))
         found: list[Any] = [None] * len(window)
         for places in batches(window, self.batch_tokens):
             sentences = [window[place] for place in places]
-            if len(sentences[0]) > self.batch_tokens and not self.choice.mixes_whole_sentences:
-                results = [self._document(sentences[0], report)]
+            if self._is_document(sentences[0]):
+                found[places[0]] = self._document(sentences[0], report)
                 report.done(1, 0)
-            else:
-                vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
-                results = [pool(some, self.pooling) for some in vectors]
-                report.done(len(sentences), sum(map(len, sentences)))
-            for place, result in zip(places, results, strict=True):
-                found[place] = result
+                continue
+            vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
+            for place, some in zip(places, vectors, strict=True):
+                result = pool(some, self.pooling)
+                found[place] = room[: result.numel()].view(result.shape).copy_(result)
+                room = room[result.numel() :]
+            report.done(len(sentences), sum(map(len, sentences)))
         return (self._given(self._own(result)) for result in found)
+
+    def _is_document(self, sentence: TokenSource) -> bool:
+        """Whether it goes through the model in pieces."""
+        return len(sentence) > self.batch_tokens and not self.choice.mixes_whole_sentences
+
+    def _words(self, sentence: TokenSource) -> int:
+        """How many of its tokens have vectors."""
+        return len(sentence) if self.boundaries else len(sentence) - 2
+
+    def _result_size(self, sentence: TokenSource) -> int:
+        """Numbers in its result."""
+        rows = self._words(sentence) if self.pooling is None else 1
+        return math.prod(self.choice.lead) * rows * self.model.config.hidden_size
 
     def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
         """A sentence that is longer than a batch, a piece at a time, with no more than that beside the result."""
@@ -94,8 +110,7 @@ class EmbeddingRequest:
         size = self.model.config.hidden_size
         if self.pooling is not None:
             return pool_parts(parts, self._new(*self.choice.lead, size), self.pooling)
-        words = len(document) if self.boundaries else len(document) - 2
-        return join_parts(parts, self._new(*self.choice.lead, words, size))
+        return join_parts(parts, self._new(*self.choice.lead, self._words(document), size))
 
     def _new(self, *shape: int) -> torch.Tensor:
         """Memory for a result."""
@@ -104,7 +119,7 @@ class EmbeddingRequest:
         return torch.empty(shape, dtype=self.model.dtype, device=self.model.device)
 
     def _own(self, vectors: torch.Tensor) -> torch.Tensor:
-        """The vectors in memory of their own, and no longer parts of a batch."""
+        """The vectors in memory of their own, and no longer parts of a window."""
         return vectors.to("cpu", torch.float32, copy=True) if self.as_numpy else vectors.clone()
 
     def _given(self, result: torch.Tensor) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..default_model import default_model, find_model
-from ..embedding.batches import WINDOW, windows
+from ..embedding.batches import windows
 from ..embedding.sentences import Sentence
 from ..errors import ModelError, TextError
 from ..modeling_pretraining_elmo import ElmoForPreTraining
@@ -93,7 +93,7 @@ class ElmoLanguageModel:
 
     def score_iter(self, texts: Iterable[Sentence]) -> Iterator[TextScore]:
         """As [`~ElmoLanguageModel.score`] of many texts, of which a few are in memory at a time."""
-        for window in windows(tokenized(texts, self.tokenizer), WINDOW * TOKENS_AT_ONCE):
+        for window in windows(tokenized(texts, self.tokenizer), TOKENS_AT_ONCE):
             scores: dict[int, TextScore] = {}
             for numbers in batches(window):
                 scores.update(zip(numbers, self._score([window[number] for number in numbers]), strict=True))

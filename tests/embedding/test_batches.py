@@ -5,19 +5,24 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_hf.embedding.batches import batches, windows
+from elmo_hf.embedding.batches import WINDOW, batches, windows
 
 ITEMS = st.lists(st.integers(2, 9).map(lambda size: "x" * size), max_size=40)
 
 
 @given(ITEMS, st.integers(1, 50))
-def test_windows_are_the_items_in_order_and_end_when_they_are_full(items, tokens):
+def test_windows_are_the_items_in_order_and_no_more_than_a_few_batches(items, tokens):
     found = list(windows(items, tokens))
     assert [item for window in found for item in window] == items
-    for window in found[:-1]:
-        assert sum(map(len, window)) >= tokens
     for window in found:
-        assert sum(map(len, window[:-1])) < tokens
+        assert len(window) == 1 or len(list(batches(window, tokens))) <= WINDOW
+
+
+def test_windows_are_full():
+    items = ["x" * (5 + number % 7) for number in range(1000)]
+    *full, _ = windows(items, 400)
+    assert all(sum(map(len, window)) > 0.95 * WINDOW * 400 for window in full)
+    assert [len(list(batches(window, 400))) for window in full] == [WINDOW] * len(full)
 
 
 @given(ITEMS, st.integers(1, 50))
