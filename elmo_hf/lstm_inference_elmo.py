@@ -15,6 +15,8 @@ import torch
 from .lstm_elmo import LSTMClips, step_chunks
 from .products_elmo import MOST_FILLED, GateMatrix, Matrix, PackedMatrix, blocks, filled, stretched
 
+ALL = slice(None)  # directions
+
 
 class FewRowsMatrices(NamedTuple):
     """
@@ -33,6 +35,8 @@ class FewRowsMatrices(NamedTuple):
 
     def of(self, directions: slice) -> "FewRowsMatrices":
         """Those of some directions."""
+        if directions == ALL:
+            return self
         projection = None if self.projection is None else self.projection[directions]
         return self._replace(input=self.input[directions], recurrent=self.recurrent[directions], projection=projection)
 
@@ -50,6 +54,8 @@ class ManyRowsMatrices(NamedTuple):
 
     def of(self, directions: slice) -> "ManyRowsMatrices":
         """Those of some directions."""
+        if directions == ALL:
+            return self
         return ManyRowsMatrices(
             self.gates[directions], None if self.projection is None else self.projection[directions]
         )
@@ -118,7 +124,7 @@ def run_lstm(
 
 def _groups(directions: int, apart: bool) -> list[slice]:
     """Directions that run side by side."""
-    return [slice(first, first + 1) for first in range(directions)] if apart else [slice(None)]
+    return [slice(first, first + 1) for first in range(directions)] if apart else [ALL]
 
 
 def _run_few(
@@ -260,4 +266,4 @@ def _project(
     return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
 
 
-__all__ = ["FewRowsMatrices", "LSTMPart", "ManyRowsMatrices", "run_lstm"]
+__all__ = ["ALL", "FewRowsMatrices", "LSTMPart", "ManyRowsMatrices", "run_lstm"]

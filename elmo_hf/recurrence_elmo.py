@@ -13,7 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
-from .lstm_inference_elmo import FewRowsMatrices, LSTMPart, ManyRowsMatrices, run_lstm
+from .lstm_inference_elmo import ALL, FewRowsMatrices, LSTMPart, ManyRowsMatrices, run_lstm
 from .precision_elmo import packed_dtype, product_dtype, without_autocast
 from .products_elmo import (
     DenseMatrix,
@@ -109,7 +109,7 @@ class ElmoPacking:
 
 def is_large(weight: torch.Tensor) -> bool:
     """Whether a layer with this recurrent weight, `(directions, size, 4 * cells)`, is a large one."""
-    return weight[0].numel() >= MIN_PACKED_SIZE
+    return math.prod(weight.shape[1:]) >= MIN_PACKED_SIZE
 
 
 def many_steps(step_sizes: list[int], weight_size: int) -> int:
@@ -188,7 +188,8 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         state_dtype = torch.promote_types(dtype, torch.float32)
         inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
-        chosen, clips = slice(directions[0], directions[-1] + 1), LSTMClips(self.cell_clip, self.projection_clip)
+        chosen = ALL if len(directions) == len(self.bias) else slice(directions[0], directions[-1] + 1)
+        clips = LSTMClips(self.cell_clip, self.projection_clip)
         if self.is_quantized:
             if self.training or needs_gradient(inputs, hidden, cell):
                 raise ValueError(NO_TRAINING)
@@ -215,7 +216,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
 
     def _parts(self, inputs: torch.Tensor, dtype: torch.dtype, chosen: slice, step_sizes: list[int]) -> list[LSTMPart]:
         """What the time steps run with, without a gradient."""
-        many = 0 if self.is_quantized else many_steps(step_sizes, self.recurrent_weight[0].numel())
+        many = 0 if self.is_quantized else many_steps(step_sizes, math.prod(self.recurrent_weight.shape[1:]))
         matrices = self._many_rows_matrices(inputs, chosen) if many else None
         parts = [] if matrices is None else [LSTMPart(many, matrices)]
         if left := len(step_sizes) - sum(part.steps for part in parts):

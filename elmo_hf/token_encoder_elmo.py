@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
 from .precision_elmo import linear, packed_dtype, product_dtype, round_up, without_autocast
-from .products_elmo import ROWS_PER_BLOCK, PackedMatrix, PackedWeight, needs_gradient
+from .products_elmo import ROWS_PER_BLOCK, PackedMatrix, PackedWeight, can_pack, filled, needs_gradient
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 from .word_cache_elmo import WordCache
 
@@ -349,12 +349,15 @@ class ElmoTokenEncoder(nn.Module):
 
     def encode(self, tokens: torch.Tensor) -> torch.Tensor:
         """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
-        number = len(tokens)
-        if number <= 2 * FILLED or tokens.device.type != "cpu" or needs_gradient(*self.parameters()):
+        learns = torch.is_grad_enabled() and needs_gradient(*self.parameters())
+        if learns or not can_pack(tokens, next(self.parameters())):
             return self._encode(tokens)
+        number = len(tokens)
+        if missing := filled(number) - number if number <= 2 * FILLED else -number % FILLED:
+            tokens = F.pad(tokens, (0, 0, 0, missing))
         # Some at a time: what the layers give stays near the cache.
-        blocks = F.pad(tokens, (0, 0, 0, -number % FILLED)).split(ROWS_PER_BLOCK)
-        return torch.cat([self._encode(block) for block in blocks])[:number]
+        blocks = [self._encode(block) for block in tokens.split(ROWS_PER_BLOCK)]
+        return (torch.cat(blocks) if len(blocks) > 1 else blocks[0])[:number]
 
     def _encode(self, tokens: torch.Tensor) -> torch.Tensor:
         features = []
