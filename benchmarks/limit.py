@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from benchmarks.peers import serve
 from benchmarks.worker import Batch
 from elmo_hf import ElmoConfig
+from elmo_hf.products_elmo import ROWS_PER_BLOCK
 from elmo_hf.recurrence_elmo import many_steps
 from elmo_hf.token_encoder_elmo import WINDOWS_PER_CHUNK, WINDOWS_PER_PACKED_CHUNK, word_chunks
 
@@ -65,7 +66,11 @@ def products_of(config: ElmoConfig, char_ids: np.ndarray, packs: bool = True) ->
     widest = max(width for width, _ in config.char_filters)
 
     products = []
-    for first, end, longest in word_chunks(lengths.tolist(), WINDOWS_PER_PACKED_CHUNK if packs else WINDOWS_PER_CHUNK):
+    chunks = []
+    for first in range(0, distinct, ROWS_PER_BLOCK if packs else max(distinct, 1)):  # packed, so many words at a time
+        some = lengths[first : first + ROWS_PER_BLOCK] if packs else lengths
+        chunks += word_chunks(some.tolist(), WINDOWS_PER_PACKED_CHUNK if packs else WINDOWS_PER_CHUNK)
+    for first, end, longest in chunks:
         slots = longest + widest
         if packs and slots <= char_ids.shape[-1]:
             windows = (end - first) * (longest + 1)

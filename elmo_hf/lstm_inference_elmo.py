@@ -181,7 +181,7 @@ class _StepMemory:
     """
 
     def __init__(self, cell: torch.Tensor):
-        self.gates = cell.new_empty(*cell.shape[:2], 4 * cell.shape[2])
+        self.gates = cell.new_empty(*cell.shape[:2], 4 * cell.shape[2])  # for matrices that write where they are told
         self.given_out = torch.empty_like(cell, memory_format=torch.contiguous_format)
         self._parts = _gate_parts(self.gates)
 
@@ -207,7 +207,8 @@ def _run_many(
     outputs: torch.Tensor,
 ):
     """The same for one direction, the gates of a step in one product, sigmoids included."""
-    (inputs,), (hidden,), (cell,), (outputs,), bias = inputs, hidden, cell, outputs, stretched(bias.flatten().clone())
+    (inputs,), (hidden,), (cell,), (outputs,) = inputs, hidden, cell, outputs
+    bias = stretched(bias.flatten().to(inputs.dtype, copy=True))
     words, size_of_inputs = inputs.shape
     # What the products read: words, and beside each the state before it. A kernel may read on behind a step's rows.
     rows = inputs.new_zeros(words + MOST_FILLED, size_of_inputs + hidden.shape[1])

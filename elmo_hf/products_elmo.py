@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
 
 # A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
@@ -397,9 +398,12 @@ def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
 def _places(size: int, device: torch.device) -> torch.Tensor:
     """Those of a weight of so many numbers that are compared; in a large one from place to place at other columns."""
     if size <= SMALL_WEIGHT:
-        return torch.arange(min(size, VALUES), device=device)
-    starts = torch.arange(PLACES).mul_(size // PLACES).add_(torch.arange(PLACES) * 37 % 1024)
-    return (starts.unsqueeze(1) + torch.arange(VALUES)).flatten().to(device)
+        places = np.arange(min(size, VALUES))
+    else:
+        starts = np.arange(PLACES) * (size // PLACES) + np.arange(PLACES) * 37 % 1024
+        places = (starts[:, None] + np.arange(VALUES)).flatten()
+    with torch.inference_mode(False):  # they are for all calls
+        return torch.from_numpy(places).to(device)
 
 
 def is_mapped(weight: torch.Tensor) -> bool:
@@ -430,6 +434,8 @@ def give_back(weight: torch.Tensor):
 
 
 __all__ = [
+    "MOST_FILLED",
+    "ROWS_PER_BLOCK",
     "DenseMatrix",
     "GateMatrix",
     "Matrix",
@@ -438,6 +444,7 @@ __all__ = [
     "SmallMatrix",
     "WeightState",
     "aligned",
+    "blocks",
     "can_pack",
     "filled",
     "give_back",

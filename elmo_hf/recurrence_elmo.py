@@ -27,8 +27,8 @@ from .products_elmo import (
 )
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight
 
-# Numbers in a direction's recurrent matrix from which on products of each direction with a packed one are faster than
-# one product for both.
+# Numbers in a direction's recurrent matrix from which on a layer is a large one: its products wait for their weights.
+# The directions run one after the other then, and bf16 pays.
 MIN_PACKED_SIZE = 2**20
 # Sequences from which on a time step is faster with one product for all of its gates: with small weights, and with
 # large ones, on average over all steps.
@@ -56,8 +56,9 @@ class ElmoPacking:
     step_sizes: list[int]
     rows: torch.Tensor
 
-    @classmethod
-    def of(cls, mask: torch.Tensor, segments: torch.Tensor | None, directions: list[int]) -> "ElmoPacking":
+    @staticmethod
+    @torch.compiler.disable  # it depends on the values of the mask
+    def of(mask: torch.Tensor, segments: torch.Tensor | None, directions: list[int]) -> "ElmoPacking":
         """
         Args:
             mask: `(batch, words)`, true for words.
@@ -90,7 +91,7 @@ class ElmoPacking:
         words = np.empty_like(places)
         np.put_along_axis(words, places, np.arange(len(row))[None], axis=1)
         on_device = [torch.from_numpy(some).to(mask.device) for some in (places, words, row[first][order])]
-        return cls(*on_device[:2], step_sizes.tolist(), on_device[2])
+        return ElmoPacking(*on_device[:2], step_sizes.tolist(), on_device[2])
 
     def pack(self, vectors: torch.Tensor) -> torch.Tensor:
         """
@@ -131,6 +132,10 @@ def _pack_gates(input_weight: torch.Tensor, recurrent_weight: torch.Tensor) -> t
     if is_large(recurrent_weight):
         return PackedMatrix.of_gates(input_weight), PackedMatrix.of_gates(recurrent_weight)
     return PackedMatrix.of_gates(input_weight), SmallMatrix(recurrent_weight)
+
+
+def _of(matrix: Matrix, directions: slice) -> Matrix:
+    return matrix if directions == ALL else matrix[directions]
 
 
 def _pack_small_projection(weight: torch.Tensor) -> Matrix:
@@ -231,9 +236,12 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             return FewRowsMatrices(*matrices, is_stretched=False)  # ty: ignore[invalid-argument-type]
         weights = self.input_weight, self.recurrent_weight
         packed = self._packed(self.packed_few, inputs, _pack_gates, *weights)
-        input, recurrent = packed or (DenseMatrix(weight.to(dtype)) for weight in weights)
-        projection = self._projection(inputs, dtype)
-        return FewRowsMatrices(input, recurrent, projection, is_stretched=packed is not None).of(chosen)
+        if packed is None:
+            input, recurrent = (DenseMatrix(weight[chosen].to(dtype)) for weight in weights)
+        else:
+            input, recurrent = (_of(matrix, chosen) for matrix in packed)
+        projection = self._projection(inputs, chosen, dtype)
+        return FewRowsMatrices(input, recurrent, projection, is_stretched=packed is not None)
 
     def _many_rows_matrices(self, inputs: torch.Tensor, chosen: slice) -> ManyRowsMatrices | None:
         """The same for many sequences at once; `None` where they cannot be packed in fp32."""
@@ -242,14 +250,15 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         gates = self._packed(self.packed_many, inputs, GateMatrix, self.input_weight, self.recurrent_weight)
         if gates is None:
             return None
-        return ManyRowsMatrices(gates, self._projection(inputs, torch.float32)).of(chosen)
+        return ManyRowsMatrices(gates[chosen], self._projection(inputs, chosen, torch.float32))
 
-    def _projection(self, inputs: torch.Tensor, dtype: torch.dtype) -> Matrix | None:
+    def _projection(self, inputs: torch.Tensor, chosen: slice, dtype: torch.dtype) -> Matrix | None:
         weight = self.projection_weight
         if weight is None:
             return None
         pack = PackedMatrix if is_large(self.recurrent_weight) else _pack_small_projection
-        return self._packed(self.packed_projection, inputs, pack, weight) or DenseMatrix(weight.to(dtype))
+        packed = self._packed(self.packed_projection, inputs, pack, weight)
+        return DenseMatrix(weight[chosen].to(dtype)) if packed is None else _of(packed, chosen)
 
     def _packed(self, packed: PackedWeight, inputs: torch.Tensor, pack: Callable[..., Any], *weights) -> Any:
         """What `pack` makes of the weights; `None` where nothing may be kept."""

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -22,7 +23,7 @@ class Cores:
     """
 
     def __init__(self, number: int | None = None):
-        self._number = number or _available()
+        self._number = number or available_cores()
         self._start()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start)  # calls of other threads do not go on in the child
@@ -64,10 +65,23 @@ class Cores:
                 self._changed.notify_all()
 
 
-def _available() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def available_cores(topology: str = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list") -> int:
+    """
+    Those that this process may run on. Processors that share a core count as one, where the system tells (Linux):
+    matrix products leave no room in it for a second one.
+
+    Args:
+        topology: The file that has a processor's neighbours, by its number.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    processors = os.sched_getaffinity(0)
+    try:
+        return len({Path(topology.format(number)).read_text() for number in processors})
+    except OSError:
+        return len(processors)
 
 
 CORES = Cores()
 
-__all__ = ["CORES", "Cores"]
+__all__ = ["CORES", "Cores", "available_cores"]

@@ -349,7 +349,7 @@ class ElmoTokenEncoder(nn.Module):
 
     def encode(self, tokens: torch.Tensor) -> torch.Tensor:
         """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
-        learns = torch.is_grad_enabled() and needs_gradient(*self.parameters())
+        learns = torch.is_grad_enabled() and needs_gradient(*self.parameters())  # walks them only where it must
         if learns or not can_pack(tokens, next(self.parameters())):
             return self._encode(tokens)
         number = len(tokens)

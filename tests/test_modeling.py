@@ -301,3 +301,12 @@ def test_the_default_configuration_has_the_originals_number_of_parameters():
     with torch.device("meta"):
         model = ElmoModel(ElmoConfig(), add_mixer=False)
     assert round(sum(p.numel() for p in model.parameters()) / 1e6, 2) == 93.60
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_model_gives_the_same():
+    model, char_ids = tiny_model(), random_words(np.random.default_rng(0), 3, 4)
+    with torch.no_grad():
+        expected = model(char_ids=char_ids).last_hidden_state
+        compiled = torch.compile(model, backend="eager")
+        torch.testing.assert_close(compiled(char_ids=char_ids).last_hidden_state, expected, **EXACT)

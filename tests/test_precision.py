@@ -126,16 +126,18 @@ class Dtypes(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("usable", [False, True])
-@pytest.mark.parametrize("smallest", [0, 2**20], ids=["packed", "dense"])
-def test_bf16_vectors_are_near_those_in_fp32(monkeypatch, usable, smallest):
+@pytest.mark.parametrize("smallest", [0, 2**20], ids=["large", "small"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_half_precision_vectors_are_near_those_in_fp32(monkeypatch, rows, dtype, usable, smallest):
     if usable and not bf16_products():
         pytest.skip("this processor has no bf16 products")
     monkeypatch.setattr(precision_elmo, "bf16_products", lambda: usable)
     monkeypatch.setattr(recurrence_elmo, "MIN_PACKED_SIZE", smallest)
     model = tiny_model(cell_size=64, projection_size=32)
-    char_ids = random_words(np.random.default_rng(0), 3, 9)
+    char_ids = random_words(np.random.default_rng(0), rows, 9)
     with torch.no_grad():
         expected = model(char_ids=char_ids).last_hidden_state
-        found = model.bfloat16()(char_ids=char_ids).last_hidden_state
-    assert found.dtype == torch.bfloat16
+        found = model.to(dtype)(char_ids=char_ids).last_hidden_state
+    assert found.dtype == dtype
     assert torch.nn.functional.cosine_similarity(found.float(), expected, dim=-1).min() > 0.999

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo_hf import recurrence_elmo
-from elmo_hf.threads_elmo import Cores
+from elmo_hf.threads_elmo import Cores, available_cores
 from tests.models import random_words, tiny_model
 
 
@@ -89,3 +89,11 @@ def test_a_child_does_not_wait_for_calls_of_its_parent():
         if not child:  # only what is tested: pytest is not for children
             os._exit(0 if share._taken == 0 else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_processors_that_share_a_core_count_as_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 4, 6}, raising=False)
+    for number, neighbours in {0: "0,4", 1: "1,5", 4: "0,4", 6: "2,6"}.items():
+        (tmp_path / str(number)).write_text(neighbours)
+    assert available_cores(f"{tmp_path}/{{}}") == 3
+    assert available_cores(f"{tmp_path}/missing-{{}}") == 4

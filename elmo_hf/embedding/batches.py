@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
 BATCH_TOKENS = 4096  # twice as many are no faster, small models or large, and take twice the memory
+SHORT = 8  # items of which at least so many are in a batch
 WINDOW = 4  # batches whose sentences are sorted by length together; their results are in memory together
 
 Item = TypeVar("Item", bound=Sized)
@@ -11,8 +12,8 @@ Item = TypeVar("Item", bound=Sized)
 
 def windows(items: Iterable[Item], tokens: int) -> Iterator[list[Item]]:
     """
-    The items in order, as many at a time as [`batches`] surely puts into `WINDOW` batches: no small one is left over.
-    One that is too long for a batch is alone.
+    The items in order, as many at a time as fill `WINDOW` batches. Where they are short beside a batch, [`batches`]
+    needs no more than that: no small batch is left over.
 
     Args:
         tokens: The most in a batch.
@@ -20,13 +21,14 @@ def windows(items: Iterable[Item], tokens: int) -> Iterator[list[Item]]:
     window: list[Item] = []
     size = longest = 0
     for item in items:
-        longest = max(longest, len(item))
-        # A batch with no room for the next item may lack all but one of its tokens.
-        if window and size + len(item) > WINDOW * (tokens - longest + 1):
-            yield window
-            window, size, longest = [], 0, len(item)
         window.append(item)
         size += len(item)
+        if len(item) <= tokens // SHORT:
+            longest = max(longest, len(item))
+        # The longest item may just not fit into a batch, and may be what comes next.
+        if size >= WINDOW * (tokens - longest) - longest:
+            yield window
+            window, size, longest = [], 0, 0
     if window:
         yield window
 

@@ -5,24 +5,31 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_hf.embedding.batches import WINDOW, batches, windows
+from elmo_hf.embedding.batches import SHORT, WINDOW, batches, windows
 
 ITEMS = st.lists(st.integers(2, 9).map(lambda size: "x" * size), max_size=40)
 
 
 @given(ITEMS, st.integers(1, 50))
-def test_windows_are_the_items_in_order_and_no_more_than_a_few_batches(items, tokens):
+def test_windows_are_the_items_in_order_and_end_when_they_are_full(items, tokens):
     found = list(windows(items, tokens))
     assert [item for window in found for item in window] == items
+    for window in found[:-1]:
+        assert sum(map(len, window)) >= WINDOW * (tokens - tokens // SHORT) - tokens // SHORT
     for window in found:
-        assert len(window) == 1 or len(list(batches(window, tokens))) <= WINDOW
+        assert sum(map(len, window[:-1])) < WINDOW * tokens
 
 
-def test_windows_are_full():
-    items = ["x" * (5 + number % 7) for number in range(1000)]
-    *full, _ = windows(items, 400)
-    assert all(sum(map(len, window)) > 0.95 * WINDOW * 400 for window in full)
-    assert [len(list(batches(window, 400))) for window in full] == [WINDOW] * len(full)
+@given(st.lists(st.integers(1, 50).map(lambda size: "x" * size), max_size=300))
+def test_of_short_items_no_small_batch_is_left_over(items):
+    *full, _ = [*windows(items, 50 * SHORT), []]
+    for window in full:
+        assert len(list(batches(window, 50 * SHORT))) <= WINDOW
+
+
+def test_a_long_item_does_not_end_the_window_of_short_ones_before_it():
+    items = ["x" * size for size in [20, 20, 20, 5000] * 50]
+    assert max(map(len, windows(items, 4096))) > 12
 
 
 @given(ITEMS, st.integers(1, 50))
