@@ -54,8 +54,6 @@ class ManyRowsMatrices(NamedTuple):
 
     def of(self, directions: slice) -> "ManyRowsMatrices":
         """Those of some directions."""
-        if directions == ALL:
-            return self
         return ManyRowsMatrices(
             self.gates[directions], None if self.projection is None else self.projection[directions]
         )
