@@ -79,7 +79,8 @@ class TimedSteps:
             packing = ElmoPacking.of(mask, None, [0, 0])
             states = elmo._states(self.states, mask, 2)
             resets = inputs["state_resets"][mask]
-            layers, states = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
+            layers, ends = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
+            states = elmo._states_after(ends, packing, states)
             cut_top = layers[-1].detach().requires_grad_()
         with cast, self._timed("softmax"):
             tops = model.dropout(cut_top).chunk(2, dim=-1)

@@ -141,7 +141,7 @@ def _run_few(
     sequence's last word.
     """
     bias = stretched(bias.clone()) if matrices.is_stretched else bias
-    now = hidden  # of the sequences that go on
+    now, active = hidden, hidden.shape[1]  # of the sequences that go on
     memory = _StepMemory(cell)
     start = step = 0
     for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
@@ -149,9 +149,9 @@ def _run_few(
         chunk = matrices.input(inputs[:, start:stop], bias)
         places = outputs[:, start:stop].split(sizes, dim=1)
         for size, gates, place in zip(sizes, chunk.split(sizes, dim=1), places, strict=True):
-            if size < now.shape[1]:  # the shortest sequences have ended
-                hidden[:, size : now.shape[1]] = now[:, size:]
-                now, cell = now[:, :size], cell[:, :size]
+            if size < active:  # the shortest sequences have ended
+                hidden[:, size:active] = now[:, size:]
+                now, cell, active = now[:, :size], cell[:, :size], size
                 memory = _StepMemory(cell)
             if (keep := keeps[step]) is not None:
                 now = now * keep
@@ -166,7 +166,7 @@ def _run_few(
             step += 1
         start = stop
         del chunk, gates  # the next ones can have their memory
-    hidden[:, : now.shape[1]] = now
+    hidden[:, :active] = now
 
 
 class _StepMemory:

@@ -68,7 +68,10 @@ class ElmoMixer(nn.Module):
             raise ValueError(f"This mixer mixes {self.num_layers} layers, got {len(layers)}.")
         if self.layer_norm:
             layers = [self._normalize(layer, mask) for layer in layers]
-        mix = sum(weight * layer for weight, layer in zip(self.layer_weights().unbind(), layers, strict=True))
+        first, *weights = self.layer_weights().unbind()
+        mix = first * layers[0]
+        for weight, layer in zip(weights, layers[1:], strict=True):
+            mix = torch.addcmul(mix, weight, layer)
         mix = self.dropout(self.gamma * mix)
         return mix if mask is None else mix * mask.unsqueeze(-1).to(mix.dtype)
 

@@ -357,14 +357,14 @@ class ElmoModel(ElmoPreTrainedModel):
             else:
                 tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
             # → recurrent layers
-            layers, states = self._run_layers(tokens, packing, states, weights_of)  # (words in all rows, hidden_size)
+            layers, ends = self._run_layers(tokens, packing, states, weights_of)  # (words in all rows, hidden_size)
             # → mix
             mix = layers[-1] if self.mixer is None else self.mixer(layers)
 
         return ElmoModelOutput(
             last_hidden_state=self._unmask(mix, mask),
             hidden_states=tuple(self._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
-            states=states if output_states else None,
+            states=self._states_after(ends, packing, states) if output_states else None,
         )
 
     def mean_of_words(self, input_ids=None, char_ids=None, attention_mask=None, token_type_ids=None) -> torch.Tensor:
@@ -391,7 +391,7 @@ class ElmoModel(ElmoPreTrainedModel):
         states: ElmoStates,
         weights_of: list[int],
         resets: torch.Tensor | None = None,
-    ) -> tuple[list[torch.Tensor], ElmoStates]:
+    ) -> tuple[list[torch.Tensor], list[ElmoStates]]:
         """
         Args:
             tokens: Token vectors `(words, output_size)`, or `(directions, words, output_size)`.
@@ -399,29 +399,42 @@ class ElmoModel(ElmoPreTrainedModel):
             resets: `(words,)`, true where the state is set back to zeros before the word.
 
         Returns:
-            All layers, each `(words, hidden_size)`, and the states after them.
+            All layers, each `(words, hidden_size)`, and each recurrent layer's states after them, `(directions,
+            sequences, size)`.
         """
         layers = [torch.cat(list(tokens.expand(len(weights_of), *tokens.shape[-2:])), dim=-1)]
         if not packing.step_sizes:
-            return layers * (len(self.layers) + 1), states
+            return layers * (len(self.layers) + 1), []
 
-        hidden_states, cell_states = [], []
         packed = packing.pack(tokens)  # (directions, words, output_size)
         if resets is not None:
             resets = resets[packing.words[0]]
-        for index, layer in enumerate(self.layers):
-            hidden = states.hidden[packing.rows, index].transpose(0, 1)  # (directions, sequences, output_size)
-            cell = states.cell[packing.rows, index].transpose(0, 1)
-            packed, hidden, cell = layer(packed, hidden, cell, packing.step_sizes, weights_of, resets)
+        # (layers, directions, sequences, size)
+        hidden_states, cell_states = (state[packing.rows].permute(1, 2, 0, 3) for state in states)
+        ends = []
+        for layer, hidden, cell in zip(self.layers, hidden_states, cell_states, strict=True):
+            packed, *end = layer(packed, hidden, cell, packing.step_sizes, weights_of, resets)
             layers.append(packing.unpack(packed).to(tokens.device))
-            hidden_states.append(hidden.transpose(0, 1).to(states.hidden))
-            cell_states.append(cell.transpose(0, 1).to(states.cell))
-        # A row without words keeps its state. (Segments share a row: the last one's state would stay, and is refused.)
-        rows = packing.rows
-        return layers, ElmoStates(
-            states.hidden.index_copy(0, rows, torch.stack(hidden_states, dim=1)),
-            states.cell.index_copy(0, rows, torch.stack(cell_states, dim=1)),
+            ends.append(ElmoStates(*end))
+        return layers, ends
+
+    @staticmethod
+    def _states_after(ends: list[ElmoStates], packing: ElmoPacking, states: ElmoStates) -> ElmoStates:
+        """
+        The states after each row's last word. A row without words keeps its own. (Segments share a row: the last one's
+        state would stay, and is refused.)
+
+        Args:
+            ends: Of every recurrent layer, `(directions, sequences, size)`; none if there are no words.
+            states: Those before.
+        """
+        if not ends:
+            return states
+        new = (
+            state.index_copy(0, packing.rows, torch.stack([end.to(state) for end in of_layers]).permute(2, 0, 1, 3))
+            for state, of_layers in zip(states, zip(*ends, strict=True), strict=True)
         )
+        return ElmoStates(*new)
 
     def _encode_tokens(self, input_ids, char_ids, mask: torch.Tensor) -> torch.Tensor:
         """The token vectors of all unmasked positions, `(words in all rows, output_size)`."""

@@ -120,7 +120,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         packing = ElmoPacking.of(mask, None, reading)
         states = elmo._states(initial_state, mask, len(directions))
         resets = None if state_resets is None else self._resets(state_resets, mask, reading)
-        layers, states = elmo._run_layers(tokens, packing, states, weights_of, resets)  # (words in all rows, size) each
+        layers, ends = elmo._run_layers(tokens, packing, states, weights_of, resets)  # (words in all rows, size) each
 
         tops = self.dropout(layers[-1]).chunk(len(directions), dim=-1)
         targets = (labels, backward_labels)
@@ -136,7 +136,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             backward_loss=losses[1],
             last_hidden_state=elmo._unmask(layers[-1], mask),
             hidden_states=tuple(elmo._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
-            states=states,
+            states=elmo._states_after(ends, packing, states),
         )
 
     def _encode_rows(self, rows: list[tuple], mask: torch.Tensor) -> torch.Tensor:

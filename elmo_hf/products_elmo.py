@@ -9,7 +9,6 @@ PyTorch carries, keeps weights in the layout of its kernels: at 4 to 64 rows tha
 import contextlib
 import copy
 import ctypes
-import functools
 import mmap
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ MOST_FILLED = 16
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
 SMALL_WEIGHT = 2**16
-PLACES, VALUES = 4, 64  # of a larger weight that are compared
+PLACES, VALUES, COLUMNS_APART = 4, 64, 37  # of a larger weight that are compared
 ALIGNMENT = 64  # bytes of a cache line
 
 Packed = TypeVar("Packed")
@@ -385,25 +384,21 @@ def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
         weight: Any tensor with memory.
         dtypes: What else must be the same: the precisions of its products.
     """
-    values = weight.detach().take(_places(weight.numel(), weight.device))
-    seen = [values.view(torch.uint8)]
+    numbers = weight.detach().reshape(-1)
     if weight.numel() <= SMALL_WEIGHT:
-        seen.append(torch.hash_tensor(weight.detach()).view(1).view(torch.uint8))
-    version = None if weight.is_inference() else weight._version
-    known = b"".join(some.cpu().numpy().tobytes() for some in seen)
-    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, known)
-
-
-@functools.cache
-def _places(size: int, device: torch.device) -> torch.Tensor:
-    """Those of a weight of so many numbers that are compared; in a large one from place to place at other columns."""
-    if size <= SMALL_WEIGHT:
-        places = np.arange(min(size, VALUES))
+        values = _hash(numbers.view(torch.uint8).cpu().numpy())
     else:
-        starts = np.arange(PLACES) * (size // PLACES) + np.arange(PLACES) * 37 % 1024
-        places = (starts[:, None] + np.arange(VALUES)).flatten()
-    with torch.inference_mode(False):  # they are for all calls
-        return torch.from_numpy(places).to(device)
+        apart = weight.numel() // PLACES + COLUMNS_APART
+        values = numbers.as_strided((PLACES, VALUES), (apart, 1)).view(torch.uint8).cpu().numpy().tobytes()
+    version = None if weight.is_inference() else weight._version
+    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, values)
+
+
+def _hash(values: np.ndarray) -> bytes:
+    """Of bytes: the exclusive or of eight at a time, and the first of them as they are."""
+    whole = len(values) // 8 * 8
+    together = np.bitwise_xor.reduce(values[:whole].view(np.uint64))
+    return b"".join((together.tobytes(), values[whole:].tobytes(), values[: 4 * VALUES].tobytes()))
 
 
 def is_mapped(weight: torch.Tensor) -> bool:

@@ -75,7 +75,7 @@ class ElmoPacking:
             starts[1:] |= segment[1:] != segment[:-1]
         sequence = starts.cumsum() - 1
         first = starts.nonzero()[0]
-        lengths = np.diff(first, append=len(row))
+        lengths = np.append(first[1:], len(row)) - first
         order = (-lengths).argsort(kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
@@ -86,10 +86,12 @@ class ElmoPacking:
         step_starts = step_sizes.cumsum() - step_sizes
 
         position = np.arange(len(row)) - first[sequence]
-        steps = np.stack([lengths[sequence] - 1 - position if d else position for d in directions])
-        places = step_starts[steps] + rank[sequence] if longest else steps
+        places = np.empty((len(directions), len(row)), dtype=np.int64)
         words = np.empty_like(places)
-        np.put_along_axis(words, places, np.arange(len(row))[None], axis=1)
+        for direction, place, word in zip(directions, places, words, strict=True):
+            steps = lengths[sequence] - 1 - position if direction else position
+            place[:] = step_starts[steps] + rank[sequence] if longest else steps
+            word[place] = np.arange(len(row))
         on_device = [torch.from_numpy(some).to(mask.device) for some in (places, words, row[first][order])]
         return ElmoPacking(*on_device[:2], step_sizes.tolist(), on_device[2])
 
@@ -289,9 +291,9 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
 
     def _bias(self, chosen: slice) -> torch.Tensor:
         """`(directions, 1, 4 * cells)`, the forget bias added."""
-        forget = torch.zeros_like(self.bias)
-        forget[:, 2 * self.cell_size : 3 * self.cell_size] = self.forget_bias
-        return (self.bias + forget)[chosen].unsqueeze(1)
+        bias = self.bias[chosen].clone()
+        bias[:, 2 * self.cell_size : 3 * self.cell_size] += self.forget_bias
+        return bias.unsqueeze(1)
 
     @property
     def is_quantized(self) -> bool:
