@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from .lstm_elmo import LSTMClips, step_chunks
-from .products_elmo import MOST_FILLED, GateMatrix, Matrix, PackedMatrix, blocks, filled, stretched
+from .products_elmo import MOST_FILLED, ROWS_PER_BLOCK, GateMatrix, Matrix, PackedMatrix, blocks, filled, stretched
 
 ALL = slice(None)  # directions
 
@@ -212,20 +212,22 @@ def _run_many(
     rows = inputs.new_zeros(words + MOST_FILLED, size_of_inputs + hidden.shape[1])
     rows[:words, :size_of_inputs] = inputs
     states = rows[:words, size_of_inputs:].split(step_sizes)
-    now, given_out = hidden, torch.empty_like(cell)
+    now, given_out = hidden, cell.new_zeros(len(cell) + MOST_FILLED, cell.shape[1])
+    fills_up = isinstance(matrices.projection, PackedMatrix)  # which else would copy the rows to do so
     start = 0
     for size, keep, state, places in zip(step_sizes, keeps, states, outputs.split(step_sizes), strict=True):
         if size < len(now):  # the shortest sequences have ended
             hidden[size : len(now)] = now[size:]
-            now, cell, given_out = now[:size], cell[:size], given_out[:size]
+            now, cell = now[:size], cell[:size]
         if keep is not None:
             now = now * keep
             cell.mul_(keep)
         state.copy_(now)
-        for of_block, memory, place in zip(blocks(cell), blocks(given_out), blocks(places), strict=True):
+        for first, of_block, place in zip(range(0, size, ROWS_PER_BLOCK), blocks(cell), blocks(places), strict=True):
             number = len(place)
             gates = matrices.gates(rows[start : start + filled(number)], bias)
-            _cell_step(_gate_parts(gates if len(gates) == number else gates[:number]), of_block, clips.cell, memory)
+            memory = given_out[first : first + (filled(number) if fills_up else number)]
+            _cell_step(_gate_parts(gates[:number]), of_block, clips.cell, memory[:number])
             _project(memory.unsqueeze(0), matrices.projection, clips.projection, place.unsqueeze(0))
             start += number
         now = places
@@ -258,10 +260,12 @@ def _cell_step(
 def _project(
     unprojected: torch.Tensor, projection: Matrix | None, clip: float | None, place: torch.Tensor
 ) -> torch.Tensor:
-    """Writes the layer's output into `place`, `(directions, sequences, size)`."""
+    """Writes the layer's output into `place`, `(directions, sequences, size)`; `unprojected` may have more rows."""
     if projection is None:
         return place.copy_(unprojected)
     projected = projection(unprojected)
+    if projected.shape[1] > place.shape[1]:
+        projected = projected[:, : place.shape[1]]
     return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
 
 
