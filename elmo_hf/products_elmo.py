@@ -107,7 +107,7 @@ class PackedMatrix:
     def of_gates(cls, weight: torch.Tensor) -> "PackedMatrix":
         """The candidate's part [`stretched`]."""
         packed = cls(weight, reorder=False)
-        packed.packed = [_reordered(stretched(matrix.clone()).T) for matrix in weight]
+        packed.packed = [_reordered(stretched(_transposed(matrix), dim=0)) for matrix in weight]
         return packed
 
     def __getitem__(self, directions: slice) -> "PackedMatrix":
@@ -162,6 +162,11 @@ def _reordered(weight: torch.Tensor) -> torch.Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
 
 
+def _transposed(weight: torch.Tensor) -> torch.Tensor:
+    """In memory of its own."""
+    return weight.T.clone(memory_format=torch.contiguous_format)
+
+
 class SmallMatrix:
     """
     The recurrent weight of a small layer, its candidate's part [`stretched`], in both layouts: the packed one, and the
@@ -205,7 +210,9 @@ class GateMatrix:
 
     def __init__(self, input_weight: torch.Tensor, recurrent_weight: torch.Tensor):
         weights = zip(input_weight, recurrent_weight, strict=True)
-        self.packed = [_reordered(stretched(torch.cat(both)).T) for both in weights]
+        self.packed = [
+            _reordered(stretched(torch.cat([matrix.T for matrix in both], dim=1), dim=0)) for both in weights
+        ]
 
     def __getitem__(self, directions: slice) -> "GateMatrix":
         """That of some directions."""
@@ -228,9 +235,9 @@ class GateMatrix:
         return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "sigmoid", [], "")
 
 
-def stretched(gates: torch.Tensor) -> torch.Tensor:
-    """`(…, 4 * cells)`, the second quarter, the candidate's, times -2, in place: then a sigmoid serves for its tanh."""
-    gates.chunk(4, dim=-1)[1].mul_(-2)
+def stretched(gates: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    """The second quarter along `dim`, the candidate's, times -2, in place: then a sigmoid serves for its tanh."""
+    gates.chunk(4, dim)[1].mul_(-2)
     return gates
 
 

@@ -129,13 +129,6 @@ def many_steps(step_sizes: list[int], weight_size: int) -> int:
     return len(step_sizes) if sum(step_sizes) >= MANY_ROWS_IF_LARGE * len(step_sizes) else 0
 
 
-def _pack_gates(input_weight: torch.Tensor, recurrent_weight: torch.Tensor) -> tuple[Matrix, Matrix]:
-    """For few sequences at once."""
-    if is_large(recurrent_weight):
-        return PackedMatrix.of_gates(input_weight), PackedMatrix.of_gates(recurrent_weight)
-    return PackedMatrix.of_gates(input_weight), SmallMatrix(recurrent_weight)
-
-
 def _of(matrix: Matrix, directions: slice) -> Matrix:
     return matrix if directions == ALL else matrix[directions]
 
@@ -162,7 +155,9 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         self.forget_bias = config.forget_bias
         self.residual = config.skip_connections and layer_index > 0
         self.dropout = nn.Dropout(config.dropout)
-        self.packed_few, self.packed_many, self.packed_projection = PackedWeight(), PackedWeight(), PackedWeight()
+        # Packed one after the other, they need less memory meanwhile.
+        self.packed_input, self.packed_recurrent, self.packed_projection = (PackedWeight() for _ in range(3))
+        self.packed_gates = PackedWeight()  # for many sequences at once
         self.input_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.recurrent_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
         self.bias = nn.Parameter(torch.empty(directions, 4 * cells))
@@ -236,20 +231,20 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             int8: list[ElmoInt8Weight | None] = [getattr(self, name) for name in WEIGHTS]
             matrices = (None if weight is None else weight.matrix(chosen) for weight in int8)
             return FewRowsMatrices(*matrices, is_stretched=False)  # ty: ignore[invalid-argument-type]
-        weights = self.input_weight, self.recurrent_weight
-        packed = self._packed(self.packed_few, inputs, _pack_gates, *weights)
-        if packed is None:
-            input, recurrent = (DenseMatrix(weight[chosen].to(dtype)) for weight in weights)
-        else:
-            input, recurrent = (_of(matrix, chosen) for matrix in packed)
         projection = self._projection(inputs, chosen, dtype)
-        return FewRowsMatrices(input, recurrent, projection, is_stretched=packed is not None)
+        pack = PackedMatrix.of_gates if is_large(self.recurrent_weight) else SmallMatrix
+        input = self._packed(self.packed_input, inputs, PackedMatrix.of_gates, self.input_weight)
+        recurrent = self._packed(self.packed_recurrent, inputs, pack, self.recurrent_weight)
+        if input is not None and recurrent is not None:
+            return FewRowsMatrices(_of(input, chosen), _of(recurrent, chosen), projection, is_stretched=True)
+        gates = (DenseMatrix(weight[chosen].to(dtype)) for weight in (self.input_weight, self.recurrent_weight))
+        return FewRowsMatrices(*gates, projection, is_stretched=False)
 
     def _many_rows_matrices(self, inputs: torch.Tensor, chosen: slice) -> ManyRowsMatrices | None:
         """The same for many sequences at once; `None` where they cannot be packed in fp32."""
         if self._packed_dtype != torch.float32:
             return None
-        gates = self._packed(self.packed_many, inputs, GateMatrix, self.input_weight, self.recurrent_weight)
+        gates = self._packed(self.packed_gates, inputs, GateMatrix, self.input_weight, self.recurrent_weight)
         if gates is None:
             return None
         return ManyRowsMatrices(gates[chosen], self._projection(inputs, chosen, torch.float32))
@@ -276,7 +271,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         return self.training and weight.requires_grad
 
     def _forget_packed(self):
-        for packed in (self.packed_few, self.packed_many, self.packed_projection):
+        for packed in (self.packed_input, self.packed_recurrent, self.packed_gates, self.packed_projection):
             packed.clear()
 
     def _weights(self, chosen: slice) -> LSTMWeights:
