@@ -285,7 +285,7 @@ class PackedWeight:
     def __init__(self, enabled: bool = True):
         self.enabled = enabled
         self._lock = threading.Lock()
-        self._state: list[WeightState] | None = None
+        self._seen: list[SeenWeight] = []
         self._packed: Any = None
         self._moves = 0  # how often the same values came at another address
 
@@ -311,27 +311,33 @@ class PackedWeight:
         if not self.enabled or not can_pack(rows, *weights):
             self.clear()  # where a weight learns it will be another soon, and elsewhere the copy is of no use
             return None
-        state = [weight_state(weight, dtype) for weight in weights]
         with self._lock:
-            if state != self._state:
-                self._moves = self._moves + 1 if self._is_moved(state) else 0
-                if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
-                    self._packed, self._state = None, state
-                    return None
-                self._packed, self._state = pack(*(weight.detach().to(dtype) for weight in weights)), state
-                for weight in filter(is_mapped, weights):
-                    give_back(weight)
+            if not self._are_same(dtype, weights):
+                self._see(weights, dtype, pack)
             return self._packed
 
-    def _is_moved(self, state: list["WeightState"]) -> bool:
-        known = self._state or []
-        return len(known) == len(state) and all(new.is_moved(old) for new, old in zip(state, known, strict=True))
+    def _are_same(self, dtype: torch.dtype, weights: Sequence[torch.Tensor]) -> bool:
+        same = len(self._seen) == len(weights)
+        return same and all(seen.is_same(weight, dtype) for seen, weight in zip(self._seen, weights, strict=True))
+
+    def _see(self, weights: Sequence[torch.Tensor], dtype: torch.dtype, pack: Callable[..., Any]):
+        """Packs weights that are new or have changed."""
+        new = [SeenWeight(weight, dtype) for weight in weights]
+        known, self._seen, self._packed = self._seen, new, None
+        moved = len(known) == len(new) and all(a.state.is_moved(b.state) for a, b in zip(new, known, strict=True))
+        self._moves = self._moves + 1 if moved else 0
+        if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
+            for seen in new:
+                seen.let_go()
+            return
+        self._packed = pack(*(weight.detach().to(dtype) for weight in weights))
+        for weight in filter(is_mapped, weights):
+            give_back(weight)
 
     def clear(self):
         """Forgets what was packed."""
         with self._lock:
-            self._packed = self._state = None
-            self._moves = 0
+            self._seen, self._packed, self._moves = [], None, 0
 
 
 def aligned(weight: torch.Tensor) -> torch.Tensor:
@@ -391,21 +397,60 @@ def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
         weight: Any tensor with memory.
         dtypes: What else must be the same: the precisions of its products.
     """
+    return WeightState(weight.data_ptr(), dtypes, weight.shape, _version(weight), _hash(_sample(weight)))
+
+
+class SeenWeight:
+    """
+    A weight and its state, to tell whether it has changed: far cheaper than by another state.
+
+    Args:
+        weight: Kept, and its memory with it, until it is let go.
+        dtype: Precision of its products.
+    """
+
+    def __init__(self, weight: torch.Tensor, dtype: torch.dtype):
+        self.weight: torch.Tensor | None = weight
+        self.state = weight_state(weight, dtype)
+        is_live = weight.device.type == "cpu" and weight.is_contiguous()  # not a copy
+        self._sample = _sample(weight) if is_live else None
+
+    def let_go(self):
+        """Keeps the state alone."""
+        self.weight = self._sample = None
+
+    def is_same(self, weight: torch.Tensor, dtype: torch.dtype) -> bool:
+        """Whether this is the weight, unchanged, for products in the same precision."""
+        state = self.state
+        if weight is not self.weight or self._sample is None:
+            return weight_state(weight, dtype) == state
+        return (
+            weight.data_ptr() == state.address
+            and _version(weight) == state.version
+            and (dtype,) == state.dtypes
+            and _hash(self._sample) == state.values
+        )
+
+
+def _version(weight: torch.Tensor) -> int | None:
+    return None if weight.is_inference() else weight._version
+
+
+def _sample(weight: torch.Tensor) -> np.ndarray:
+    """The bytes of a small weight; of a large one `(places, bytes)`. Where it can be, in the memory of the weight."""
     numbers = weight.detach().reshape(-1)
-    if weight.numel() <= SMALL_WEIGHT:
-        values = _hash(numbers.view(torch.uint8).cpu().numpy())
-    else:
-        apart = weight.numel() // PLACES + COLUMNS_APART
-        values = numbers.as_strided((PLACES, VALUES), (apart, 1)).view(torch.uint8).cpu().numpy().tobytes()
-    version = None if weight.is_inference() else weight._version
-    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, values)
+    if len(numbers) > SMALL_WEIGHT:
+        numbers = numbers.as_strided((PLACES, VALUES), (len(numbers) // PLACES + COLUMNS_APART, 1))
+    return numbers.view(torch.uint8).cpu().numpy()
 
 
-def _hash(values: np.ndarray) -> bytes:
-    """Of bytes: the exclusive or of eight at a time, and the first of them as they are."""
-    whole = len(values) // 8 * 8
-    together = np.bitwise_xor.reduce(values[:whole].view(np.uint64))
-    return b"".join((together.tobytes(), values[whole:].tobytes(), values[: 4 * VALUES].tobytes()))
+def _hash(sample: np.ndarray) -> bytes:
+    """Of all bytes of a small weight, eight at a time; of a large one its sample itself."""
+    if sample.ndim > 1:
+        return sample.tobytes()
+    whole = len(sample) // 8 * 8
+    together = np.bitwise_xor.reduce(sample[:whole].view(np.uint64))
+    return b"".join((together.tobytes(), sample[whole:].tobytes(), sample[: 4 * VALUES].tobytes()))
 
 
 def is_mapped(weight: torch.Tensor) -> bool:

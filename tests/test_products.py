@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,8 @@ def test_a_weight_that_is_brought_for_each_call_is_not_packed_for_good():
     kept = [weight.clone() for _ in range(6)]  # at once, so that they lie at different addresses
     assert [packed_once(packed, one) is not None for one in kept] == [True] * 4 + [False] * 2
     assert packed._packed is None
+    brought = weakref.ref(kept.pop())
+    assert brought() is None
 
 
 def test_nothing_is_packed_where_a_gradient_is_wanted_or_packing_is_off():
