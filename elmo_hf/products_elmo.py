@@ -406,12 +406,12 @@ class SeenWeight:
 
     Args:
         weight: Kept, and its memory with it, until it is let go.
-        dtype: Precision of its products.
+        dtypes: The precisions of its products.
     """
 
-    def __init__(self, weight: torch.Tensor, dtype: torch.dtype):
+    def __init__(self, weight: torch.Tensor, *dtypes: torch.dtype):
         self.weight: torch.Tensor | None = weight
-        self.state = weight_state(weight, dtype)
+        self.state = weight_state(weight, *dtypes)
         is_live = weight.device.type == "cpu" and weight.is_contiguous()  # not a copy
         self._sample = _sample(weight) if is_live else None
 
@@ -419,15 +419,15 @@ class SeenWeight:
         """Keeps the state alone."""
         self.weight = self._sample = None
 
-    def is_same(self, weight: torch.Tensor, dtype: torch.dtype) -> bool:
-        """Whether this is the weight, unchanged, for products in the same precision."""
+    def is_same(self, weight: torch.Tensor, *dtypes: torch.dtype) -> bool:
+        """Whether this is the weight, unchanged, for products in the same precisions."""
         state = self.state
         if weight is not self.weight or self._sample is None:
-            return weight_state(weight, dtype) == state
+            return weight_state(weight, *dtypes) == state
         return (
             weight.data_ptr() == state.address
             and _version(weight) == state.version
-            and (dtype,) == state.dtypes
+            and dtypes == state.dtypes
             and _hash(self._sample) == state.values
         )
 
