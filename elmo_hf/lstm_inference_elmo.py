@@ -213,7 +213,8 @@ def _run_many(
     rows[:words, :size_of_inputs] = inputs
     states = rows[:words, size_of_inputs:].split(step_sizes)
     now, given_out = hidden, cell.new_zeros(len(cell) + MOST_FILLED, cell.shape[1])
-    fills_up = isinstance(matrices.projection, PackedMatrix)  # which else would copy the rows to do so
+    # A packed projection takes as many rows as `filled` says: with what is left behind a step's own, none are copied.
+    fills_up = isinstance(matrices.projection, PackedMatrix)
     start = 0
     for size, keep, state, places in zip(step_sizes, keeps, states, outputs.split(step_sizes), strict=True):
         if size < len(now):  # the shortest sequences have ended

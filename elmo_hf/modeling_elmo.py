@@ -30,6 +30,7 @@ from .loading_elmo import (
     weight_errors,
 )
 from .mixer_elmo import ElmoMixer
+from .precision_elmo import without_autocast
 from .products_elmo import PackedWeight
 from .quantization_elmo import METHOD, NO_TRAINING, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
 from .recurrence_elmo import ElmoPacking, ElmoRecurrentLayer
@@ -430,10 +431,11 @@ class ElmoModel(ElmoPreTrainedModel):
         """
         if not ends:
             return states
-        new = (
-            state.index_copy(0, packing.rows, torch.stack([end.to(state) for end in of_layers]).permute(2, 0, 1, 3))
-            for state, of_layers in zip(states, zip(*ends, strict=True), strict=True)
-        )
+        with without_autocast(packing.rows.device):
+            new = [
+                state.index_copy(0, packing.rows, torch.stack([end.to(state) for end in of_layers]).permute(2, 0, 1, 3))
+                for state, of_layers in zip(states, zip(*ends, strict=True), strict=True)
+            ]
         return ElmoStates(*new)
 
     def _encode_tokens(self, input_ids, char_ids, mask: torch.Tensor) -> torch.Tensor:

@@ -9,13 +9,13 @@ PyTorch carries, keeps weights in the layout of its kernels: at 4 to 64 rows tha
 import contextlib
 import copy
 import ctypes
+import functools
 import mmap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
 import torch
 
 # A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
@@ -25,8 +25,10 @@ MOST_FILLED = 16
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
 SMALL_WEIGHT = 2**16
-PLACES, VALUES, COLUMNS_APART = 4, 64, 37  # of a larger weight that are compared
+PLACES, VALUES = 4, 64  # of a larger weight that are compared
+COLUMNS_APART = 37  # so that these places are not all in the same columns
 ALIGNMENT = 64  # bytes of a cache line
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
 
 Packed = TypeVar("Packed")
 
@@ -285,7 +287,7 @@ class PackedWeight:
     def __init__(self, enabled: bool = True):
         self.enabled = enabled
         self._lock = threading.Lock()
-        self._seen: list[SeenWeight] = []
+        self._state: list[WeightState] | None = None
         self._packed: Any = None
         self._moves = 0  # how often the same values came at another address
 
@@ -311,33 +313,27 @@ class PackedWeight:
         if not self.enabled or not can_pack(rows, *weights):
             self.clear()  # where a weight learns it will be another soon, and elsewhere the copy is of no use
             return None
+        state = [weight_state(weight, dtype) for weight in weights]
         with self._lock:
-            if not self._are_same(dtype, weights):
-                self._see(weights, dtype, pack)
+            if state != self._state:
+                self._moves = self._moves + 1 if self._is_moved(state) else 0
+                if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
+                    self._packed, self._state = None, state
+                    return None
+                self._packed, self._state = pack(*(weight.detach().to(dtype) for weight in weights)), state
+                for weight in filter(is_mapped, weights):
+                    give_back(weight)
             return self._packed
 
-    def _are_same(self, dtype: torch.dtype, weights: Sequence[torch.Tensor]) -> bool:
-        same = len(self._seen) == len(weights)
-        return same and all(seen.is_same(weight, dtype) for seen, weight in zip(self._seen, weights, strict=True))
-
-    def _see(self, weights: Sequence[torch.Tensor], dtype: torch.dtype, pack: Callable[..., Any]):
-        """Packs weights that are new or have changed."""
-        new = [SeenWeight(weight, dtype) for weight in weights]
-        known, self._seen, self._packed = self._seen, new, None
-        moved = len(known) == len(new) and all(a.state.is_moved(b.state) for a, b in zip(new, known, strict=True))
-        self._moves = self._moves + 1 if moved else 0
-        if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
-            for seen in new:
-                seen.let_go()
-            return
-        self._packed = pack(*(weight.detach().to(dtype) for weight in weights))
-        for weight in filter(is_mapped, weights):
-            give_back(weight)
+    def _is_moved(self, state: list["WeightState"]) -> bool:
+        known = self._state or []
+        return len(known) == len(state) and all(new.is_moved(old) for new, old in zip(state, known, strict=True))
 
     def clear(self):
         """Forgets what was packed."""
         with self._lock:
-            self._seen, self._packed, self._moves = [], None, 0
+            self._packed = self._state = None
+            self._moves = 0
 
 
 def aligned(weight: torch.Tensor) -> torch.Tensor:
@@ -357,7 +353,7 @@ def can_pack(rows: torch.Tensor, *weights: torch.Tensor) -> bool:
         and has_onednn()
         and all(
             weight.device.type == "cpu"
-            and type(weight) in (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
+            and type(weight) in PLAIN_TENSORS
             and weight.dtype in (torch.float32, torch.bfloat16, torch.float16)
             for weight in weights
         )
@@ -376,8 +372,8 @@ def has_onednn() -> bool:
 class WeightState(NamedTuple):
     """
     What tells that a weight is still the same. Some changes leave its version as it is, through `weight.data` or by
-    fused optimisers, so values are compared too: of a small weight all, by a hash, of a large one some, in few places,
-    as every place brings back pages that were given to the system.
+    fused optimisers, so values are compared too: of a small weight all, of a large one some, in few places, as every
+    place brings back pages that were given to the system.
     """
 
     address: int
@@ -397,60 +393,27 @@ def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
         weight: Any tensor with memory.
         dtypes: What else must be the same: the precisions of its products.
     """
-    return WeightState(weight.data_ptr(), dtypes, weight.shape, _version(weight), _hash(_sample(weight)))
+    version = None if weight.is_inference() else weight._version
+    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, _sample(weight))
 
 
-class SeenWeight:
-    """
-    A weight and its state, to tell whether it has changed: far cheaper than by another state.
-
-    Args:
-        weight: Kept, and its memory with it, until it is let go.
-        dtypes: The precisions of its products.
-    """
-
-    def __init__(self, weight: torch.Tensor, *dtypes: torch.dtype):
-        self.weight: torch.Tensor | None = weight
-        self.state = weight_state(weight, *dtypes)
-        is_live = weight.device.type == "cpu" and weight.is_contiguous()  # not a copy
-        self._sample = _sample(weight) if is_live else None
-
-    def let_go(self):
-        """Keeps the state alone."""
-        self.weight = self._sample = None
-
-    def is_same(self, weight: torch.Tensor, *dtypes: torch.dtype) -> bool:
-        """Whether this is the weight, unchanged, for products in the same precisions."""
-        state = self.state
-        if weight is not self.weight or self._sample is None:
-            return weight_state(weight, *dtypes) == state
-        return (
-            weight.data_ptr() == state.address
-            and _version(weight) == state.version
-            and dtypes == state.dtypes
-            and _hash(self._sample) == state.values
-        )
+def _sample(weight: torch.Tensor) -> bytes:
+    """The values that are compared."""
+    starts, length = _places(weight.numel())
+    address, size = weight.data_ptr(), weight.element_size()
+    if address and weight.device.type == "cpu" and weight.is_contiguous() and type(weight) in PLAIN_TENSORS:
+        # Straight from its memory: calls of PyTorch's for that take several times as long, at every product.
+        return b"".join([ctypes.string_at(address + start * size, length * size) for start in starts])
+    places = torch.cat([torch.arange(start, start + length, device=weight.device) for start in starts])
+    return weight.detach().take(places).cpu().view(torch.uint8).numpy().tobytes()
 
 
-def _version(weight: torch.Tensor) -> int | None:
-    return None if weight.is_inference() else weight._version
-
-
-def _sample(weight: torch.Tensor) -> np.ndarray:
-    """The bytes of a small weight; of a large one `(places, bytes)`. Where it can be, in the memory of the weight."""
-    numbers = weight.detach().reshape(-1)
-    if len(numbers) > SMALL_WEIGHT:
-        numbers = numbers.as_strided((PLACES, VALUES), (len(numbers) // PLACES + COLUMNS_APART, 1))
-    return numbers.view(torch.uint8).cpu().numpy()
-
-
-def _hash(sample: np.ndarray) -> bytes:
-    """Of all bytes of a small weight, eight at a time; of a large one its sample itself."""
-    if sample.ndim > 1:
-        return sample.tobytes()
-    whole = len(sample) // 8 * 8
-    together = np.bitwise_xor.reduce(sample[:whole].view(np.uint64))
-    return b"".join((together.tobytes(), sample[whole:].tobytes(), sample[: 4 * VALUES].tobytes()))
+@functools.cache
+def _places(size: int) -> tuple[list[int], int]:
+    """Where the values that are compared start, and how many there are from each start on."""
+    if size <= SMALL_WEIGHT:
+        return [0], size
+    return [place * (size // PLACES + COLUMNS_APART) for place in range(PLACES)], VALUES
 
 
 def is_mapped(weight: torch.Tensor) -> bool:

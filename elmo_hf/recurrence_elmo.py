@@ -231,13 +231,14 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             int8: list[ElmoInt8Weight | None] = [getattr(self, name) for name in WEIGHTS]
             matrices = (None if weight is None else weight.matrix(chosen) for weight in int8)
             return FewRowsMatrices(*matrices, is_stretched=False)  # ty: ignore[invalid-argument-type]
-        projection = self._projection(inputs, chosen, dtype)
-        pack = PackedMatrix.of_gates if is_large(self.recurrent_weight) else SmallMatrix
-        input = self._packed(self.packed_input, inputs, PackedMatrix.of_gates, self.input_weight)
-        recurrent = self._packed(self.packed_recurrent, inputs, pack, self.recurrent_weight)
-        if input is not None and recurrent is not None:
-            return FewRowsMatrices(_of(input, chosen), _of(recurrent, chosen), projection, is_stretched=True)
-        gates = (DenseMatrix(weight[chosen].to(dtype)) for weight in (self.input_weight, self.recurrent_weight))
+        weights, projection = (self.input_weight, self.recurrent_weight), self._projection(inputs, chosen, dtype)
+        if not any(map(self._passes, weights)):
+            pack = PackedMatrix.of_gates if is_large(self.recurrent_weight) else SmallMatrix
+            input = self._packed(self.packed_input, inputs, PackedMatrix.of_gates, self.input_weight)
+            recurrent = self._packed(self.packed_recurrent, inputs, pack, self.recurrent_weight)
+            if input is not None and recurrent is not None:
+                return FewRowsMatrices(_of(input, chosen), _of(recurrent, chosen), projection, is_stretched=True)
+        gates = (DenseMatrix(weight[chosen].to(dtype)) for weight in weights)
         return FewRowsMatrices(*gates, projection, is_stretched=False)
 
     def _many_rows_matrices(self, inputs: torch.Tensor, chosen: slice) -> ManyRowsMatrices | None:

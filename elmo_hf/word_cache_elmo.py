@@ -3,12 +3,12 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
 
 from .precision_elmo import packed_dtype, product_dtype
-from .products_elmo import SeenWeight
+from .products_elmo import WeightState, weight_state
 
 
 class WordCache:
@@ -31,7 +31,7 @@ class WordCache:
         """Forgets all words."""
         self._places: OrderedDict[bytes, int] = OrderedDict()  # the word used last comes last
         self._vectors = torch.empty(self.capacity, self.size)  # memory that is taken as it fills
-        self._seen: list[SeenWeight] = []
+        self._states: list[WeightState] = []
 
     def __len__(self) -> int:
         return len(self._places)
@@ -42,11 +42,12 @@ class WordCache:
     def __reduce__(self):
         return WordCache, (self.capacity, self.size)
 
+    @torch.compiler.disable  # what it does depends on the words it has
     def vectors(
         self,
         words: torch.Tensor,
         encode: Callable[[torch.Tensor], torch.Tensor],
-        weights: Sequence[torch.Tensor],
+        weights: Iterable[torch.Tensor],
     ) -> torch.Tensor:
         """
         Args:
@@ -58,12 +59,12 @@ class WordCache:
             `(words, size)`
         """
         keys = [row.tobytes() for row in words.to(torch.int32).numpy()]
+        states = [weight_state(weight, product_dtype(weight), packed_dtype(weight)) for weight in weights]
         vectors = torch.empty(len(keys), self.size)
         with self._lock:
-            if not self._are_same(weights):
+            if states != self._states:
                 self.clear()
-                self._seen = [SeenWeight(weight, *_dtypes(weight)) for weight in weights]
-            seen = self._seen
+                self._states = states
             known = [number for number, key in enumerate(keys) if key in self._places]
             vectors[known] = self._vectors[[self._places[keys[number]] for number in known]]
             for number in known:
@@ -73,13 +74,9 @@ class WordCache:
         if new:
             vectors[new] = encode(words[new]).float()
             with self._lock:
-                if self._seen is seen:
+                if self._states == states:
                     self._keep([keys[number] for number in new[-self.capacity :]], vectors[new[-self.capacity :]])
         return vectors
-
-    def _are_same(self, weights: Sequence[torch.Tensor]) -> bool:
-        pairs = zip(self._seen, weights, strict=False)
-        return len(self._seen) == len(weights) and all(seen.is_same(weight, *_dtypes(weight)) for seen, weight in pairs)
 
     def _keep(self, keys: list[bytes], vectors: torch.Tensor):
         places = []
@@ -90,11 +87,6 @@ class WordCache:
             self._places[key] = place
             places.append(place)
         self._vectors[places] = vectors
-
-
-def _dtypes(weight: torch.Tensor) -> tuple[torch.dtype, torch.dtype]:
-    """What words of their own belong to."""
-    return product_dtype(weight), packed_dtype(weight)
 
 
 __all__ = ["WordCache"]

@@ -304,8 +304,10 @@ def test_the_default_configuration_has_the_originals_number_of_parameters():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_compiled_model_gives_the_same():
+@pytest.mark.parametrize("words", [0, 50], ids=["no cache", "cached words"])
+def test_a_compiled_model_gives_the_same(words):
     model, char_ids = tiny_model(), random_words(np.random.default_rng(0), 3, 4)
+    model.cache_words(words)
     with torch.no_grad():
         expected = model(char_ids=char_ids).last_hidden_state
         compiled = torch.compile(model, backend="eager")

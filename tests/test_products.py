@@ -23,6 +23,7 @@ from elmo_hf.products_elmo import (
     give_back,
     in_blocks,
     is_mapped,
+    weight_state,
 )
 from tests.models import random_words, tiny_model
 
@@ -104,17 +105,42 @@ def test_a_weight_is_packed_once():
         lambda weight: weight.data.mul_(1.001),  # leaves the version as it is
         lambda weight: setattr(weight, "data", weight.data + 1),
         lambda weight: weight.data[5].zero_(),
+        lambda weight: weight.data[5].neg_(),
+        lambda weight: weight.data.copy_(weight.data.flip(0)),
+        lambda weight: setattr(weight, "data", weight.data.T),  # at the same address
         lambda weight: torch.optim.Adagrad([weight], fused=True).step(),  # leaves it too
     ],
-    ids=["in place", "data in place", "other data", "a row", "optimiser"],
+    ids=["in place", "data in place", "other data", "a row", "signs", "rows", "transposed", "optimiser"],
 )
-def test_a_changed_weight_is_packed_again(change):
-    packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(8, 8))
+@pytest.mark.parametrize("size", [8, 32])
+def test_a_changed_weight_is_packed_again(change, size):
+    packed, weight = PackedWeight(), torch.nn.Parameter(torch.randn(size, size))
     weight.grad = torch.ones_like(weight)
     packed_once(packed, weight)
     with torch.no_grad():
         change(weight)
-    torch.testing.assert_close(packed_once(packed, weight)(torch.eye(8)[None])[0], weight.detach())
+    torch.testing.assert_close(packed_once(packed, weight)(torch.eye(size)[None])[0], weight.detach())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8], ids=str)
+@pytest.mark.parametrize("size", [0, 1, 7, 70_001])
+@pytest.mark.parametrize(
+    "lay", [lambda table: table[:, 0].contiguous(), lambda table: table[:, 0]], ids=["side by side", "apart"]
+)
+def test_a_weight_of_any_layout_has_a_state_that_tells_its_values(dtype, size, lay):
+    table = torch.arange(3 * size).remainder(100).view(size, 3).to(dtype)
+    weight, same = lay(table), lay(table.clone())
+    assert weight_state(weight).is_moved(weight_state(same))
+    if size:
+        same[0] += 1
+        assert weight_state(weight).values != weight_state(same).values
+
+
+def test_a_packed_weight_can_still_give_up_its_memory():
+    """As sharded training does between calls."""
+    weight = torch.nn.Parameter(torch.randn(8, 8))
+    assert packed_once(PackedWeight(), weight) is not None
+    weight.untyped_storage().resize_(0)
 
 
 def test_large_weights_are_compared_in_many_rows_and_columns():
