@@ -13,7 +13,17 @@ from typing import NamedTuple
 import torch
 
 from .lstm_elmo import LSTMClips, step_chunks
-from .products_elmo import MOST_FILLED, ROWS_PER_BLOCK, GateMatrix, Matrix, PackedMatrix, blocks, filled, stretched
+from .products_elmo import (
+    MOST_FILLED,
+    ROWS_PER_BLOCK,
+    GateMatrix,
+    Matrix,
+    PackedMatrix,
+    SmallMatrix,
+    blocks,
+    filled,
+    stretched,
+)
 
 ALL = slice(None)  # directions
 
@@ -29,7 +39,7 @@ class FewRowsMatrices(NamedTuple):
     """
 
     input: Matrix
-    recurrent: Matrix
+    recurrent: Matrix | SmallMatrix
     projection: Matrix | None
     is_stretched: bool
 
@@ -39,6 +49,10 @@ class FewRowsMatrices(NamedTuple):
             return self
         projection = None if self.projection is None else self.projection[directions]
         return self._replace(input=self.input[directions], recurrent=self.recurrent[directions], projection=projection)
+
+    def recurrent_for(self, sequences: int) -> Matrix:
+        """That of the recurrence for so many sequences."""
+        return self.recurrent.for_rows(sequences) if isinstance(self.recurrent, SmallMatrix) else self.recurrent
 
     @property
     def run_apart(self) -> bool:
@@ -142,7 +156,7 @@ def _run_few(
     """
     bias = stretched(bias.clone()) if matrices.is_stretched else bias
     now, active = hidden, hidden.shape[1]  # of the sequences that go on
-    memory = _StepMemory(cell)
+    recurrent, memory = matrices.recurrent_for(active), _StepMemory(cell)
     start = step = 0
     for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
         stop = start + sum(sizes)
@@ -152,11 +166,11 @@ def _run_few(
             if size < active:  # the shortest sequences have ended
                 hidden[:, size:active] = now[:, size:]
                 now, cell, active = now[:, :size], cell[:, :size], size
-                memory = _StepMemory(cell)
+                recurrent, memory = matrices.recurrent_for(active), _StepMemory(cell)
             if (keep := keeps[step]) is not None:
                 now = now * keep
                 cell.mul_(keep)
-            gates = matrices.recurrent.add(gates, now, memory.gates)
+            gates = recurrent.add(gates, now, memory.gates)
             if gates.dtype != cell.dtype:
                 gates = gates.to(cell.dtype)
             if not matrices.is_stretched:

@@ -187,16 +187,9 @@ class SmallMatrix:
         chosen.packed, chosen.dense = self.packed[directions], self.dense[directions]
         return chosen
 
-    def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """As [`DenseMatrix.__call__`]."""
-        return self._matrix(rows)(rows, bias)
-
-    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
-        """As [`DenseMatrix.add`]."""
-        return self._matrix(rows).add(total, rows, memory)
-
-    def _matrix(self, rows: torch.Tensor) -> DenseMatrix | PackedMatrix:
-        return self.dense if rows.shape[1] <= 2 else self.packed
+    def for_rows(self, number: int) -> DenseMatrix | PackedMatrix:
+        """The layout that is faster for so many."""
+        return self.dense if number <= 2 else self.packed
 
 
 class GateMatrix:

@@ -45,8 +45,9 @@ class ElmoPacking:
     A sequence is a row of the batch, or one segment of it. Below, "words" are the unmasked positions in row order.
 
     Attributes:
-        places (`torch.LongTensor` of shape `(directions, words)`): Where a word lies in each direction's layout.
-        words (`torch.LongTensor` of shape `(directions, words)`): Which word lies there; the inverse of `places`.
+        places (`torch.LongTensor` of shape `(words, directions)`): Where a word lies in the layouts of the directions,
+            the second behind the first.
+        words (`torch.LongTensor` of shape `(directions, words)`): Which word lies where in each layout.
         step_sizes (`list[int]`): Sequences at each time step; never growing.
         rows (`torch.LongTensor` of shape `(sequences,)`): The batch row of each sequence, the longest first.
     """
@@ -86,12 +87,13 @@ class ElmoPacking:
         step_starts = step_sizes.cumsum() - step_sizes
 
         position = np.arange(len(row)) - first[sequence]
-        places = np.empty((len(directions), len(row)), dtype=np.int64)
-        words = np.empty_like(places)
-        for direction, place, word in zip(directions, places, words, strict=True):
+        places = np.empty((len(row), len(directions)), dtype=np.int64)
+        words = np.empty((len(directions), len(row)), dtype=np.int64)
+        for number, direction in enumerate(directions):
             steps = lengths[sequence] - 1 - position if direction else position
-            place[:] = step_starts[steps] + rank[sequence] if longest else steps
-            word[place] = np.arange(len(row))
+            place = step_starts[steps] + rank[sequence]
+            words[number, place] = np.arange(len(row))
+            places[:, number] = place + number * len(row)
         on_device = [torch.from_numpy(some).to(mask.device) for some in (places, words, row[first][order])]
         return ElmoPacking(*on_device[:2], step_sizes.tolist(), on_device[2])
 
@@ -106,8 +108,7 @@ class ElmoPacking:
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         """`(directions, words, size)` → `(words, directions * size)`: the directions side by side."""
-        places = self.places.to(packed.device)
-        return torch.cat([layer[place] for layer, place in zip(packed, places, strict=True)], dim=-1)
+        return packed.flatten(0, 1)[self.places.to(packed.device)].flatten(1)
 
 
 def is_large(weight: torch.Tensor) -> bool:

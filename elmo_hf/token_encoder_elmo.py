@@ -199,11 +199,12 @@ class PackedFilters:
 
     def __call__(self, chars: torch.Tensor) -> torch.Tensor:
         """`(words, slots, size)` → `(words, filters)`"""
-        windows = chars.unfold(1, self.widest, 1).mT.flatten(2)  # (words, positions, widest * size)
-        words, positions, _ = windows.shape
+        windows = chars.unfold(1, self.widest, 1).mT  # (words, positions, widest, size)
+        words, positions, widest, size = windows.shape
         number = words * positions
-        rows = F.pad(windows.flatten(0, 1), (0, 0, 0, -number % FILLED))
-        return self.matrix(rows.unsqueeze(0))[0, :number].view(words, positions, -1).amax(dim=1)
+        rows = chars.new_zeros(1, number + -number % FILLED, widest * size)
+        rows[0, :number].view(windows.shape).copy_(windows)
+        return self.matrix(rows)[0, :number].view(words, positions, -1).amax(dim=1)
 
 
 class WordChunk(NamedTuple):

@@ -61,9 +61,11 @@ def test_a_small_layer_s_recurrent_weight_has_its_candidate_stretched_in_both_la
     rows, weight = torch.randn(2, number, 3), torch.randn(2, 3, 8)
     expected = rows @ weight
     expected[..., 2:4] *= -2
-    matrix = SmallMatrix(weight)
+    small = SmallMatrix(weight)
+    matrix = small.for_rows(number)
+    assert isinstance(matrix, DenseMatrix if number <= 2 else PackedMatrix)
     torch.testing.assert_close(matrix(rows), expected)
-    torch.testing.assert_close(matrix[1:](rows[1:]), expected[1:])
+    torch.testing.assert_close(small[1:].for_rows(number)(rows[1:]), expected[1:])
     torch.testing.assert_close(matrix.add(torch.ones(2, number, 8), rows), expected + 1)
 
 

@@ -209,12 +209,22 @@ class Hdf5Format(OutputFormat):
                 ends = np.cumsum(self.layout.rows(batch.lengths))[:-1]
                 for record, vectors in zip(batch.records, np.split(batch.vectors, ends), strict=True):
                     number = str(len(sentences))
-                    file.create_dataset(number, data=self.layout.as_embedded(vectors))
+                    self._create_dataset(file, number, np.ascontiguousarray(self.layout.as_embedded(vectors)))
                     sentences.append(f'{json.dumps(record.text.strip())}: "{number}"')
                 disk.check()
                 advance(len(batch.records))
         index = file.create_dataset("sentence_to_index", (1,), dtype=self._h5py.string_dtype())
         index[0] = "{" + ", ".join(sentences) + "}"
+
+    def _create_dataset(self, file: Any, name: str, array: np.ndarray):
+        """As `file.create_dataset(name, data=array)`, byte for byte, without what that looks at for each dataset."""
+        h5py = self._h5py
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_obj_track_times(False)
+        space, dtype = h5py.h5s.create_simple(array.shape), h5py.h5t.py_create(array.dtype, logical=True)
+        dataset = h5py.h5d.create(file.id, name.encode(), dtype, space, properties)
+        if array.size:
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, array)
 
 
 class _PatientFile(io.FileIO):

@@ -39,26 +39,28 @@ class LayerChoice:
         several = layers == "all" or not isinstance(layers, (str, int))
         self.lead = (len(self._numbers),) if several else ()  # the dimensions before that of the words
 
-    def __call__(self, output: ElmoModelOutput, lengths: Sequence[int]) -> torch.Tensor:
+    def __call__(self, output: ElmoModelOutput, lengths: Sequence[int]) -> list[torch.Tensor]:
         """
         Args:
             output: Of one row, its sentences one after the other.
             lengths: Tokens of each of them.
 
         Returns:
-            `(tokens, hidden_size)`, or `(layers, tokens, hidden_size)`
+            `(tokens, hidden_size)`, once, or for each layer of `lead`.
         """
         if not self.needs_all:
-            return cast(torch.Tensor, output.last_hidden_state)[0]
+            return [cast(torch.Tensor, output.last_hidden_state)[0]]
         layers = [layer[0] for layer in cast(tuple[torch.Tensor, ...], output.hidden_states)]
         if self.is_mix:  # its layer norm would look at other sentences too
             sentences = zip(*(layer.split(lengths) for layer in layers), strict=True)
-            return torch.cat([self._mixer(sentence) for sentence in sentences])
+            return [torch.cat([self._mixer(sentence) for sentence in sentences])]
         if self._is_average:
-            return torch.stack(layers).mean(dim=0)
-        if self.lead:
-            return torch.stack([layers[number] for number in self._numbers])
-        return layers[self._numbers[0]]
+            return [torch.stack(layers).mean(dim=0)]
+        return [layers[number] for number in self._numbers]
+
+    def together(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
+        """What a call gives as one tensor, `(tokens, hidden_size)` or `(layers, tokens, hidden_size)`."""
+        return torch.stack(list(layers)) if self.lead else layers[0]
 
 
 def _layer_numbers(layers: Layers, count: int) -> list[int]:

@@ -80,10 +80,13 @@ class EmbeddingRequest:
                 report.done(1, 0)
                 continue
             vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
-            for place, some in zip(places, vectors, strict=True):
-                result = pool(some, self.pooling)
-                found[place] = room[: result.numel()].view(result.shape).copy_(result)
-                room = room[result.numel() :]
+            for place, layers in zip(places, vectors, strict=True):
+                results = [pool(layer, self.pooling) for layer in layers]
+                size = sum(result.numel() for result in results)
+                taken, room = room[:size].view(len(results), *results[0].shape), room[size:]
+                for layer, result in zip(taken, results, strict=True):
+                    layer.copy_(result)
+                found[place] = taken if self.choice.lead else taken[0]
             report.done(len(sentences), sum(map(len, sentences)))
         return (self._given(self._own(result)) for result in found)
 

@@ -14,12 +14,12 @@ from .sentences import Tokens, TokenSource
 @torch.no_grad()
 def run_sentences(
     model: ElmoModel, sentences: Sequence[TokenSource], choice: LayerChoice, boundaries: bool
-) -> list[torch.Tensor]:
+) -> list[tuple[torch.Tensor, ...]]:
     """
     The sentences in one call.
 
     Returns:
-        For each `(words, hidden_size)` or `(layers, words, hidden_size)`, parts of one tensor.
+        For each sentence its vectors as `choice` gives them, `(words, hidden_size)` each, parts of larger tensors.
     """
     parts = [sentence.tokens(0, len(sentence)) for sentence in sentences]
     lengths = [len(sentence) for sentence in sentences]
@@ -27,8 +27,9 @@ def run_sentences(
     numbers = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)).unsqueeze(0)
     together = Tokens(*map(np.concatenate, zip(*parts, strict=True)))
     output = _run(model, together, choice, token_type_ids=numbers.to(model.device))
-    vectors = choice(output, lengths).split(lengths, dim=-2)
-    return list(vectors) if boundaries else [some[..., 1:-1, :] for some in vectors]
+    layers = (layer.split(lengths) for layer in choice(output, lengths))
+    vectors = zip(*layers, strict=True)
+    return [some if boundaries else tuple(layer[1:-1] for layer in some) for some in vectors]
 
 
 @torch.no_grad()
@@ -46,7 +47,7 @@ def run_part(
         `(words, size)` or `(layers, words, size)` of the directions, and the state after the part.
     """
     output = _run(model, tokens, choice, directions=directions, initial_state=state, output_states=True)
-    return choice(output, [len(tokens.input_ids)]), cast(ElmoStates, output.states)
+    return choice.together(choice(output, [len(tokens.input_ids)])), cast(ElmoStates, output.states)
 
 
 def initial_state(model: ElmoModel, num_directions: int) -> ElmoStates:

@@ -117,6 +117,18 @@ def test_hdf5_is_as_allennlp_wrote_it(embedded, layers, pooling, dtype):
         assert numbers == {text: str(number) for number, text in enumerate(TEXTS)}
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("layers", "pooling"), SHAPES)
+def test_hdf5_is_byte_for_byte_what_h5py_writes(embedded, tmp_path, layers, pooling, dtype):
+    out = embedded(".hdf5", layers=layers, pooling=pooling, dtype=dtype)
+    with h5py.File(out, "r") as ours, h5py.File(tmp_path / "theirs.hdf5", "w") as theirs:
+        for number in map(str, range(4)):
+            theirs.create_dataset(number, data=ours[number][...])
+        index = theirs.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+        index[0] = ours["sentence_to_index"][0]
+    assert out.read_bytes() == (tmp_path / "theirs.hdf5").read_bytes()
+
+
 def test_a_sentence_that_comes_twice_has_the_number_of_the_last_as_in_allennlp(embedded):
     with h5py.File(embedded(".h5", ["a", "b", " a "]), "r") as file:
         assert json.loads(file["sentence_to_index"][0]) == {"a": "2", "b": "1"}
