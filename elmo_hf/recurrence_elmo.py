@@ -103,12 +103,13 @@ class ElmoPacking:
         reading order.
         """
         if vectors.ndim == 2:
-            return vectors[self.words]
-        return torch.stack([layer[words] for layer, words in zip(vectors, self.words, strict=True)])
+            return vectors.index_select(0, self.words.flatten()).view(*self.words.shape, vectors.shape[1])
+        return torch.stack([layer.index_select(0, words) for layer, words in zip(vectors, self.words, strict=True)])
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         """`(directions, words, size)` → `(words, directions * size)`: the directions side by side."""
-        return packed.flatten(0, 1)[self.places.to(packed.device)].flatten(1)
+        places = self.places.to(packed.device)
+        return packed.flatten(0, 1).index_select(0, places.flatten()).view(*places.shape, packed.shape[2]).flatten(1)
 
 
 def is_large(weight: torch.Tensor) -> bool:

@@ -81,14 +81,18 @@ class EmbeddingRequest:
                 continue
             vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
             for place, layers in zip(places, vectors, strict=True):
-                results = [pool(layer, self.pooling) for layer in layers]
-                size = sum(result.numel() for result in results)
-                taken, room = room[:size].view(len(results), *results[0].shape), room[size:]
-                for layer, result in zip(taken, results, strict=True):
-                    layer.copy_(result)
-                found[place] = taken if self.choice.lead else taken[0]
+                found[place], room = self._put(layers, room)
             report.done(len(sentences), sum(map(len, sentences)))
         return (self._given(self._own(result)) for result in found)
+
+    def _put(self, layers: Sequence[torch.Tensor], room: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The result for a sentence, in the first of the room, and what is left of that."""
+        results = [pool(layer, self.pooling) for layer in layers]
+        size = sum(result.numel() for result in results)
+        taken = room[:size].view(len(results), *results[0].shape)
+        for place, result in zip(taken, results, strict=True):
+            place.copy_(result)
+        return taken if self.choice.lead else taken[0], room[size:]
 
     def _is_document(self, sentence: TokenSource) -> bool:
         """Whether it goes through the model in pieces."""
