@@ -7,7 +7,7 @@ several times as fast, where the candidate was multiplied by -2 before ([`stretc
 them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,6 +20,7 @@ from .products_elmo import (
     Matrix,
     PackedMatrix,
     SmallMatrix,
+    Total,
     blocks,
     filled,
     stretched,
@@ -53,6 +54,12 @@ class FewRowsMatrices(NamedTuple):
     def recurrent_for(self, sequences: int) -> Matrix:
         """That of the recurrence for so many sequences."""
         return self.recurrent.for_rows(sequences) if isinstance(self.recurrent, SmallMatrix) else self.recurrent
+
+    def of_inputs(self, inputs: torch.Tensor, bias: torch.Tensor, step_sizes: list[int]) -> Iterable[Total]:
+        """What comes from the inputs, `(directions, words, size)`: for each time step what its recurrence adds to."""
+        if isinstance(self.recurrent_for(step_sizes[0]), PackedMatrix) and isinstance(self.input, PackedMatrix):
+            return zip(*(product.split(step_sizes) for product in self.input.apart(inputs, bias)), strict=True)
+        return self.input(inputs, bias).split(step_sizes, dim=1)
 
     @property
     def run_apart(self) -> bool:
@@ -160,9 +167,9 @@ def _run_few(
     start = step = 0
     for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
         stop = start + sum(sizes)
-        chunk = matrices.input(inputs[:, start:stop], bias)
+        totals = matrices.of_inputs(inputs[:, start:stop], bias, sizes)
         places = outputs[:, start:stop].split(sizes, dim=1)
-        for size, gates, place in zip(sizes, chunk.split(sizes, dim=1), places, strict=True):
+        for size, total, place in zip(sizes, totals, places, strict=True):
             if size < active:  # the shortest sequences have ended
                 hidden[:, size:active] = now[:, size:]
                 now, cell, active = now[:, :size], cell[:, :size], size
@@ -170,7 +177,7 @@ def _run_few(
             if (keep := keeps[step]) is not None:
                 now = now * keep
                 cell.mul_(keep)
-            gates = recurrent.add(gates, now, memory.gates)
+            gates = recurrent.add(total, now, memory.gates)
             if gates.dtype != cell.dtype:
                 gates = gates.to(cell.dtype)
             if not matrices.is_stretched:
@@ -179,7 +186,7 @@ def _run_few(
             now = _project(given_out, matrices.projection, clips.projection, place)
             step += 1
         start = stop
-        del chunk, gates  # the next ones can have their memory
+        del totals, total, gates  # the next ones can have their memory
     hidden[:, :active] = now
 
 

@@ -72,7 +72,9 @@ class ElmoMixer(nn.Module):
         mix = first * layers[0]
         for weight, layer in zip(weights, layers[1:], strict=True):
             mix = torch.addcmul(mix, weight, layer)
-        mix = self.dropout(self.gamma * mix)
+        mix = self.gamma * mix
+        if self.training:
+            mix = self.dropout(mix)
         return mix if mask is None else mix * mask.unsqueeze(-1).to(mix.dtype)
 
     def _normalize(self, layer: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -10,9 +10,10 @@ import contextlib
 import copy
 import ctypes
 import functools
+import itertools
 import mmap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -24,13 +25,14 @@ ROWS_PER_BLOCK = 256
 MOST_FILLED = 16
 MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
-SMALL_WEIGHT = 2**16
-PLACES, VALUES = 4, 64  # of a larger weight that are compared
+SMALL_WEIGHT = 2**13
+PLACES, VALUES = 2, 64  # of a larger weight that are compared
 COLUMNS_APART = 37  # so that these places are not all in the same columns
 ALIGNMENT = 64  # bytes of a cache line
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
 
 Packed = TypeVar("Packed")
+Total = torch.Tensor | Sequence[torch.Tensor]  # (directions, rows, outputs), or (rows, outputs) of each direction
 
 
 class Matrix(Protocol):
@@ -44,7 +46,7 @@ class Matrix(Protocol):
         """`rows @ weight + bias`"""
         ...
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+    def add(self, total: Total, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """`total + rows @ weight`; the memory of `total` may be used for it, or that which is given."""
         ...
 
@@ -81,14 +83,19 @@ class DenseMatrix:
             return torch.bmm(rows, self.weight)
         return torch.baddbmm(bias.to(self.weight.dtype), rows, self.weight)
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+    def add(self, total: Total, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """`total + rows @ weight`; the memory of `total` may be used for it, or that which is given."""
         # Not in place: where the directions lie apart, each would be a product of its own, and half as fast.
         dtype = self.weight.dtype
         if rows.dtype != dtype:
             rows = rows.to(dtype)
         out = memory if memory is not None and memory.dtype == dtype else None
-        return torch.baddbmm(total, rows, self.weight, out=out)
+        return torch.baddbmm(together(total), rows, self.weight, out=out)
+
+
+def together(total: Total) -> torch.Tensor:
+    """`(directions, rows, outputs)`"""
+    return total if isinstance(total, torch.Tensor) else torch.stack(list(total))
 
 
 class PackedMatrix:
@@ -120,44 +127,38 @@ class PackedMatrix:
 
     def __call__(self, rows: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none") -> torch.Tensor:
         """As [`DenseMatrix.__call__`]; an activation ("relu", "sigmoid") is a part of the product."""
-        biases = [None] * len(self.packed) if bias is None else bias.to(self.dtype).squeeze(1).unbind()
-        if len(biases) == 1 and rows.shape[1] <= ROWS_PER_BLOCK:
-            return next(self._products(rows, 0, biases[0], activation)).float().unsqueeze(0)
-        output = rows.new_empty(len(self.packed), rows.shape[1], self.outputs, dtype=torch.float32)
-        for direction, bias in enumerate(biases):
-            products = self._products(rows, direction, bias, activation)
-            for place, product in zip(blocks(output[direction]), products, strict=True):
-                place.copy_(product)
-        return output
+        products = self.apart(rows, bias, activation)
+        return products[0].unsqueeze(0) if len(products) == 1 else torch.stack(products)
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+    def apart(
+        self, rows: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none"
+    ) -> list[torch.Tensor]:
+        """The same, one `(rows, outputs)` a direction: nothing is copied to one place."""
+        biases = [None] * len(self.packed) if bias is None else bias.to(self.dtype).squeeze(1).unbind()
+        return [
+            self._product(some, packed, of_direction, activation)
+            for some, packed, of_direction in zip(rows.unbind(), self.packed, biases, strict=True)
+        ]
+
+    def add(self, total: Total, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
-        found = total if memory is None else memory
         number = rows.shape[1]
-        if number > ROWS_PER_BLOCK or filled(number) != number or self.dtype != total.dtype:
-            for direction in range(len(self.packed)):
-                places = zip(blocks(total[direction]), blocks(found[direction]), strict=True)
-                for (given, place), product in zip(places, self._products(rows, direction), strict=True):
-                    torch.add(given, product, out=place)
-        elif len(self.packed) == 1:
+        if len(self.packed) == 1 and filled(number) == number <= ROWS_PER_BLOCK and self.dtype == total[0].dtype:
             product = torch.ops.mkldnn._linear_pointwise.binary
             return product(rows[0], total[0], self.packed[0], None, "add").unsqueeze(0)
-        else:
-            product = torch.ops.mkldnn._linear_pointwise
-            places = total.unbind(), rows.unbind(), self.packed, found.unbind()
-            for given, some, packed, place in zip(*places, strict=True):
-                torch.add(given, product(some, packed, None, "none", [], ""), out=place)
+        found = together(total) if memory is None else memory
+        for given, product, place in zip(total, self.apart(rows), found.unbind(), strict=True):
+            torch.add(given, product, out=place)
         return found
 
-    def _products(
-        self, rows: torch.Tensor, direction: int, bias: torch.Tensor | None = None, activation: str = "none"
-    ) -> Iterator[torch.Tensor]:
-        """One direction's, block by block, `(rows, outputs)`."""
-        packed = self.packed[direction]
-        return products_of_blocks(
+    def _product(
+        self, rows: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none"
+    ) -> torch.Tensor:
+        """One direction's, `(rows, inputs)` → `(rows, outputs)`."""
+        return in_blocks(
             lambda block: torch.ops.mkldnn._linear_pointwise(block, packed, bias, activation, [], ""),
-            rows[direction].to(self.dtype),
-        )
+            rows.to(self.dtype),
+        ).float()
 
 
 def _reordered(weight: torch.Tensor) -> torch.Tensor:
@@ -246,7 +247,7 @@ def blocks(rows: torch.Tensor) -> Sequence[torch.Tensor]:
     return rows.split(ROWS_PER_BLOCK) if len(rows) > ROWS_PER_BLOCK else (rows,)
 
 
-def products_of_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> Iterator[torch.Tensor]:
+def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
     """
     `product(rows)`, each row by itself, block by block, with few different numbers of rows at once.
 
@@ -254,16 +255,12 @@ def products_of_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: to
         product: `(rows, inputs)` → `(rows, outputs)`
         rows: `(rows, inputs)`
     """
+    products = []
     for block in blocks(rows):
         number = len(block)
         if missing := filled(number) - number:
             block = torch.nn.functional.pad(block, (0, 0, 0, missing))
-        yield product(block)[:number] if missing else product(block)
-
-
-def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
-    """As [`products_of_blocks`], all of them, `(rows, outputs)`."""
-    products = list(products_of_blocks(product, rows))
+        products.append(product(block)[:number] if missing else product(block))
     return products[0] if len(products) == 1 else torch.cat(products)
 
 
@@ -306,9 +303,9 @@ class PackedWeight:
         if not self.enabled or not can_pack(rows, *weights):
             self.clear()  # where a weight learns it will be another soon, and elsewhere the copy is of no use
             return None
-        state = [weight_state(weight, dtype) for weight in weights]
         with self._lock:
-            if state != self._state:
+            if not self._is_of(weights, dtype):
+                state = [weight_state(weight, dtype) for weight in weights]
                 self._moves = self._moves + 1 if self._is_moved(state) else 0
                 if self._moves > MAX_MOVES:  # offloaded, and brought for each call: a copy would stay in its place
                     self._packed, self._state = None, state
@@ -317,6 +314,10 @@ class PackedWeight:
                 for weight in filter(is_mapped, weights):
                     give_back(weight)
             return self._packed
+
+    def _is_of(self, weights: Sequence[torch.Tensor], dtype: torch.dtype) -> bool:
+        known = self._state or []
+        return len(known) == len(weights) and all(map(WeightState.is_of, known, weights, itertools.repeat(dtype)))
 
     def _is_moved(self, state: list["WeightState"]) -> bool:
         known = self._state or []
@@ -345,7 +346,7 @@ def can_pack(rows: torch.Tensor, *weights: torch.Tensor) -> bool:
         not needs_gradient(rows, *weights)
         and has_onednn()
         and all(
-            weight.device.type == "cpu"
+            weight.is_cpu
             and type(weight) in PLAIN_TENSORS
             and weight.dtype in (torch.float32, torch.bfloat16, torch.float16)
             for weight in weights
@@ -373,11 +374,17 @@ class WeightState(NamedTuple):
     dtypes: tuple[torch.dtype, ...]
     shape: torch.Size
     version: int | None
-    values: bytes
+    values: tuple[bytes, ...]
 
     def is_moved(self, other: "WeightState") -> bool:
         """Whether this is another weight with the same values, or the same one at another place."""
         return self[1:] == other[1:]
+
+    def is_of(self, weight: torch.Tensor, *dtypes: torch.dtype) -> bool:
+        """Whether `weight_state(weight, *dtypes)` is this one. Asked at every product: most often it is."""
+        return (weight.data_ptr(), dtypes, weight.shape, _version(weight)) == self[:4] and _sample(
+            weight
+        ) == self.values
 
 
 def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
@@ -386,19 +393,22 @@ def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
         weight: Any tensor with memory.
         dtypes: What else must be the same: the precisions of its products.
     """
-    version = None if weight.is_inference() else weight._version
-    return WeightState(weight.data_ptr(), dtypes, weight.shape, version, _sample(weight))
+    return WeightState(weight.data_ptr(), dtypes, weight.shape, _version(weight), _sample(weight))
 
 
-def _sample(weight: torch.Tensor) -> bytes:
+def _version(weight: torch.Tensor) -> int | None:
+    return None if weight.is_inference() else weight._version
+
+
+def _sample(weight: torch.Tensor) -> tuple[bytes, ...]:
     """The values that are compared."""
     starts, length = _places(weight.numel())
-    address, size = weight.data_ptr(), weight.element_size()
-    if address and weight.device.type == "cpu" and weight.is_contiguous() and type(weight) in PLAIN_TENSORS:
+    if type(weight) in PLAIN_TENSORS and weight.is_cpu and weight.is_contiguous() and (address := weight.data_ptr()):
         # Straight from its memory: calls of PyTorch's for that take several times as long, at every product.
-        return b"".join([ctypes.string_at(address + start * size, length * size) for start in starts])
-    places = torch.cat([torch.arange(start, start + length, device=weight.device) for start in starts])
-    return weight.detach().take(places).cpu().view(torch.uint8).numpy().tobytes()
+        size = weight.element_size()
+        return tuple([ctypes.string_at(address + start * size, length * size) for start in starts])
+    places = torch.stack([torch.arange(start, start + length, device=weight.device) for start in starts])
+    return tuple(values.view(torch.uint8).numpy().tobytes() for values in weight.detach().take(places).cpu())
 
 
 @functools.cache
@@ -445,6 +455,7 @@ __all__ = [
     "PackedMatrix",
     "PackedWeight",
     "SmallMatrix",
+    "Total",
     "WeightState",
     "aligned",
     "blocks",
@@ -456,5 +467,6 @@ __all__ = [
     "is_mapped",
     "needs_gradient",
     "stretched",
+    "together",
     "weight_state",
 ]

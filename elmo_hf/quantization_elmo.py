@@ -18,7 +18,7 @@ from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING, register_quanti
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from .products_elmo import DenseMatrix, in_blocks
+from .products_elmo import DenseMatrix, Total, in_blocks, together
 
 METHOD = "elmo_int8"
 LARGEST = 127  # of a weight: its integers are symmetric around 0
@@ -138,8 +138,9 @@ class Int8Matrix:
                 torch.addcmul(bias[direction], product, maxima[direction], out=found[direction])
         return found
 
-    def add(self, total: torch.Tensor, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+    def add(self, total: Total, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
+        total = together(total)
         integers, maxima = self._quantize(rows)
         for direction in range(len(self.packed)):
             total[direction].addcmul_(self._product(integers, direction), maxima[direction])

@@ -68,6 +68,8 @@ class ElmoPacking:
         """
         # In NumPy: for a few numbers a call of PyTorch's costs several times as much.
         seen = mask.cpu().numpy()
+        if len(seen) == 1 and segments is None:
+            return ElmoPacking._of_one(int(seen.sum()), directions, mask.device)
         row = seen.nonzero()[0]  # the batch row of every word
         starts = np.ones(len(row), dtype=bool)
         starts[1:] = row[1:] != row[:-1]
@@ -96,6 +98,16 @@ class ElmoPacking:
             places[:, number] = place + number * len(row)
         on_device = [torch.from_numpy(some).to(mask.device) for some in (places, words, row[first][order])]
         return ElmoPacking(*on_device[:2], step_sizes.tolist(), on_device[2])
+
+    @staticmethod
+    def _of_one(number: int, directions: list[int], device: torch.device) -> "ElmoPacking":
+        """That of a single sequence of so many words: each direction is their order, or its reverse."""
+        words, order = np.empty((len(directions), number), dtype=np.int64), np.arange(number)
+        for of_direction, direction in zip(words, directions, strict=True):
+            of_direction[:] = order[::-1] if direction else order
+        places = (words + number * np.arange(len(directions))[:, None]).T
+        on_device = [torch.from_numpy(some).to(device) for some in (places, words)]
+        return ElmoPacking(*on_device, [1] * number, torch.zeros(min(number, 1), dtype=torch.long, device=device))
 
     def pack(self, vectors: torch.Tensor) -> torch.Tensor:
         """
@@ -190,7 +202,9 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         """
         dtype = torch.float32 if self.is_quantized else product_dtype(self.input_weight)
         state_dtype = torch.promote_types(dtype, torch.float32)
-        inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
+        inputs = inputs.to(state_dtype)
+        if self.training:
+            inputs = self.dropout(inputs)  # the skip connection carries the dropped input: the original's
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
         chosen = ALL if len(directions) == len(self.bias) else slice(directions[0], directions[-1] + 1)
         clips = LSTMClips(self.cell_clip, self.projection_clip)
@@ -290,7 +304,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
     def _bias(self, chosen: slice) -> torch.Tensor:
         """`(directions, 1, 4 * cells)`, the forget bias added."""
         bias = self.bias[chosen].clone()
-        bias[:, 2 * self.cell_size : 3 * self.cell_size] += self.forget_bias
+        bias[:, 2 * self.cell_size : 3 * self.cell_size].add_(self.forget_bias)
         return bias.unsqueeze(1)
 
     @property

@@ -2,7 +2,7 @@
 """From the characters of a word, or its id, to its context-free vector: layer 0 of ELMo."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
 import torch
@@ -41,10 +41,10 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         `(distinct, columns)` and `(n,)`, with `distinct_rows[places] == rows`.
     """
     keys, places = torch.unique((rows * _factors(rows.shape[1], rows.device)).sum(dim=1), return_inverse=True)
-    holders = torch.empty(len(keys), dtype=torch.long, device=rows.device)
-    holders[places] = torch.arange(len(rows), device=rows.device)  # any row of each kind
-    distinct = rows[holders]
-    if not torch.equal(distinct[places], rows):
+    numbers = torch.arange(len(rows), device=rows.device)
+    holders = torch.empty_like(keys).scatter_(0, places, numbers)  # any row of each kind
+    distinct = rows.index_select(0, holders)
+    if not torch.equal(distinct.index_select(0, places), rows):
         distinct, places = torch.unique(rows, dim=0, return_inverse=True)
     return distinct, places
 
@@ -202,14 +202,15 @@ class PackedFilters:
         rows = [F.pad(weight.mT, (0, 0, 0, self.widest - weight.shape[2])).flatten(1) for weight in weights]
         self.matrix = PackedMatrix(torch.cat(rows).T.unsqueeze(0))
 
-    def __call__(self, chars: torch.Tensor) -> torch.Tensor:
-        """`(words, slots, size)` → `(words, filters)`"""
+    def __call__(self, chars: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """`(words, slots, size)` → `(words, filters)`; the bias is `(filters,)`."""
         windows = chars.unfold(1, self.widest, 1).mT  # (words, positions, widest, size)
         words, positions, widest, size = windows.shape
         number = words * positions
-        rows = chars.new_zeros(1, number + -number % FILLED, widest * size)
+        rows = chars.new_empty(1, number + -number % FILLED, widest * size)
         rows[0, :number].view(windows.shape).copy_(windows)
-        return self.matrix(rows)[0, :number].view(words, positions, -1).amax(dim=1)
+        rows[0, number:].zero_()
+        return self.matrix(rows, bias.view(1, 1, -1))[0, :number].view(words, positions, -1).amax(dim=1)
 
 
 class WordChunk(NamedTuple):
@@ -280,15 +281,18 @@ class ElmoCharacterEncoder(nn.Module):
         used = (char_ids != self.char_pad_id) & (char_ids != 0)
         return (used * torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)).amax(dim=1)
 
-    def _filters(self) -> PackedFilters | None:
-        """For products without a gradient; `None` where nothing may be packed."""
+    def _filters(self) -> Callable[[torch.Tensor], torch.Tensor] | None:
+        """All convolutions in one, for products without a gradient; `None` where nothing may be packed."""
         convolutions = cast(list[ElmoConvolution], self.convolutions)
         weights, biases = zip(*((convolution.weight, convolution.bias) for convolution in convolutions), strict=True)
         if needs_gradient(*biases) or (self.training and any(weight.requires_grad for weight in weights)):
             return self.packed_filters.clear()
-        return self.packed_filters.get(self.char_embeddings.weight, torch.float32, PackedFilters, *weights)
+        packed = self.packed_filters.get(self.char_embeddings.weight, torch.float32, PackedFilters, *weights)
+        return None if packed is None else functools.partial(packed, bias=torch.cat(biases))
 
-    def _convolve(self, char_ids: torch.Tensor, longest: int, filters: PackedFilters | None) -> torch.Tensor:
+    def _convolve(
+        self, char_ids: torch.Tensor, longest: int, filters: Callable[[torch.Tensor], torch.Tensor] | None
+    ) -> torch.Tensor:
         """
         The largest response of every filter. Slots behind the longest word and the widest filter are cut off. That is
         exact: all windows of nothing but character pads give one value, and one such window of every filter remains.
@@ -305,8 +309,7 @@ class ElmoCharacterEncoder(nn.Module):
         chars = chars.to(product_dtype(chars))  # the table itself may be elsewhere, offloaded
         # Filters as wide as the widest look as far as its last window. In a very long word others look further.
         if filters is not None and slots <= char_ids.shape[1]:
-            biases = tuple(convolution.bias for convolution in cast(list[ElmoConvolution], self.convolutions))
-            return filters(chars.float()) + torch.cat(biases)
+            return filters(chars.float())
         return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
 
 
@@ -344,7 +347,7 @@ class ElmoTokenEncoder(nn.Module):
         tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
         if self.characters is not None and char_ids is not None:  # short words need fewer convolutions than long ones
             order = self.characters.lengths(tokens[:, -char_ids.shape[1] :]).argsort(stable=True)
-            tokens, places = tokens[order], order.argsort()[places]
+            tokens, places = tokens.index_select(0, order), order.argsort().index_select(0, places)
         if self.word_cache is None:
             return rows_at(self.encode(tokens), places)
         weights = list(self.parameters())
@@ -356,7 +359,7 @@ class ElmoTokenEncoder(nn.Module):
     def encode(self, tokens: torch.Tensor) -> torch.Tensor:
         """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
         learns = torch.is_grad_enabled() and needs_gradient(*self.parameters())  # walks them only where it must
-        if learns or not can_pack(tokens, next(self.parameters())):
+        if learns or not can_pack(tokens, self._table.weight):
             return self._encode(tokens)
         number = len(tokens)
         if missing := filled(number) - number if number <= 2 * FILLED else -number % FILLED:
@@ -365,6 +368,12 @@ class ElmoTokenEncoder(nn.Module):
         blocks = [self._encode(block) for block in tokens.split(ROWS_PER_BLOCK)]
         return (torch.cat(blocks) if len(blocks) > 1 else blocks[0])[:number]
 
+    @property
+    def _table(self) -> nn.Embedding:
+        """Where tokens are looked up first."""
+        characters = cast(ElmoCharacterEncoder, self.characters)
+        return characters.char_embeddings if self.word_embeddings is None else self.word_embeddings
+
     def _encode(self, tokens: torch.Tensor) -> torch.Tensor:
         features = []
         if self.word_embeddings is not None:
@@ -372,7 +381,7 @@ class ElmoTokenEncoder(nn.Module):
             tokens = tokens[:, 1:]
         if self.characters is not None:
             features.append(self.characters(tokens))
-        vectors = torch.cat(features, dim=-1)  # (distinct tokens, feature_size)
+        vectors = features[0] if len(features) == 1 else torch.cat(features, dim=-1)  # (distinct tokens, feature_size)
         if self.projection is not None:
             vectors = self.projection(vectors)
         return vectors

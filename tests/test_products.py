@@ -54,6 +54,17 @@ def test_products_are_those_of_each_direction(kind, number):
     apart = torch.ones(2, number + 3, 4)[:, 3:]  # as the gates of a time step among others
     torch.testing.assert_close(matrix.add(apart, rows), expected + 1)
     torch.testing.assert_close(matrix.add(torch.ones(2, number, 4), rows, torch.empty(2, number, 4)), expected + 1)
+    of_each = [torch.ones(number, 4), 2 * torch.ones(number, 4)]
+    shifted = expected + torch.tensor([1, 2]).view(2, 1, 1)
+    torch.testing.assert_close(matrix.add(of_each, rows), shifted)
+    torch.testing.assert_close(matrix.add(of_each, rows, torch.empty(2, number, 4)), shifted)
+
+
+@pytest.mark.parametrize("number", [1, 5, 300])
+def test_packed_products_of_the_directions_may_stay_apart(number):
+    rows, bias = torch.randn(2, number, 3), torch.randn(2, 1, 4)
+    matrix = PackedMatrix(torch.randn(2, 3, 4))
+    assert all(map(torch.equal, matrix.apart(rows, bias), matrix(rows, bias)))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 13])

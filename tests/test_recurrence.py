@@ -50,6 +50,15 @@ def test_packing_puts_each_direction_in_its_reading_order_and_back(mask, seed):
     assert torch.equal(packing.unpack(packing.pack(words)), torch.cat([words, words], dim=-1))
 
 
+@given(st.lists(st.booleans(), min_size=1, max_size=6), st.sampled_from([[0], [1], [0, 1], [1, 0]]))
+def test_a_single_row_is_packed_as_it_is_among_others(row, directions):
+    alone = ElmoPacking.of(torch.tensor([row]), None, directions)
+    among = ElmoPacking.of(torch.tensor([row, [False] * len(row)]), None, directions)
+    assert alone.step_sizes == among.step_sizes
+    for name in ("places", "words", "rows"):
+        assert torch.equal(getattr(alone, name), getattr(among, name)), name
+
+
 def layer_and_inputs(**fields):
     torch.manual_seed(0)
     layer = ElmoRecurrentLayer(ElmoConfig(**(TINY | {"cell_size": 5, "projection_size": 3} | fields)), layer_index=1)
