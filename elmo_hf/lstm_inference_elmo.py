@@ -211,7 +211,7 @@ class _StepMemory:
 
 def _gate_parts(gates: torch.Tensor) -> Sequence[torch.Tensor]:
     """`(…, 4 * cells)` → four times `(…, cells)`, in the same memory."""
-    return gates.unflatten(-1, (4, -1)).unbind(-2)
+    return gates.chunk(4, dim=-1)
 
 
 def _run_many(

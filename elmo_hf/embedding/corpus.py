@@ -22,9 +22,11 @@ from .batches import BATCH_TOKENS
 from .corpus_progress import CorpusProgress
 from .embedder import ElmoEmbedder
 from .formats import find_format
-from .layers import LayerChoice, Layers
+from .layers import Layers
 from .memory import give_back_freed_memory
+from .progress import ProgressReport
 from .readers import Kind, ReadingOptions, Record, Source, open_corpus
+from .request import EmbeddingRequest
 from .shards import DTYPES, EmbeddedRecord, Layout, Shard, digest, write_shard
 from .work import WorkFolder, fingerprint
 
@@ -97,18 +99,17 @@ def embed_corpus(
     _refuse_shared_input(opened, process)
     embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
     options: dict[str, Any] = {"layers": layers, "pooling": pooling, "batch_tokens": batch_tokens}
-    embedder.embed_iter([], **options)  # refuses what it cannot do
+    request = EmbeddingRequest(embedder.model, embedder.tokenizer, **options)  # refuses what it cannot do
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
-    lead = LayerChoice(layers, embedder.model).lead
-    layout = Layout(embedder.hidden_size, *lead, pooled=pooling is not None, dtype=dtype)
+    layout = Layout(embedder.hidden_size, *request.choice.lead, pooled=pooling is not None, dtype=dtype)
     written = find_format(out, output_format)(layout, {"layers": layers, "pooling": pooling})
     settings = options | {"dtype": dtype, **asdict(reading), **fingerprint(embedder)}
     work = WorkFolder(out, written.target(out))
     if process.is_main_process:
         work.begin(settings | {"bytes of input": [source.size for source in opened]}, resume)
     process.wait_for_everyone()
-    run = _Run(embedder, opened, work, layout, **options)
+    run = _Run(embedder, request, opened, work, layout)
     is_shown = progress and process.is_main_process
     shards = run.embed(process, skip_bad, is_shown)
     process.wait_for_everyone()  # all have seen the shards before they go
@@ -142,8 +143,15 @@ class _Task(NamedTuple):
 class _Run:
     """The shards of a corpus."""
 
-    def __init__(self, embedder: ElmoEmbedder, sources: Sequence[Source], work: WorkFolder, layout: Layout, **options):
-        self.embedder, self.sources, self.work, self.layout, self.options = embedder, sources, work, layout, options
+    def __init__(
+        self,
+        embedder: ElmoEmbedder,
+        request: EmbeddingRequest,
+        sources: Sequence[Source],
+        work: WorkFolder,
+        layout: Layout,
+    ):
+        self.embedder, self.request, self.sources, self.work, self.layout = embedder, request, sources, work, layout
         self.skipped, self.bad = 0, []
 
     def embed(self, process: PartialState, skip_bad: bool, is_shown: bool) -> list[Shard]:
@@ -203,7 +211,7 @@ class _Run:
         words = [record.words for record in records]
         advance = progress.embedding(task.size, sum(map(len, words)) + 2 * len(words))  # with boundaries
         with self.work.written():
-            vectors = self.embedder.embed_iter(words, progress=advance, **self.options)
+            vectors = self.request.vectors(words, ProgressReport(advance, words), own=False)
             write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
         give_back_freed_memory()
 

@@ -43,13 +43,25 @@ class EmbeddingRequest:
         self.pooling, self.boundaries, self.batch_tokens = pooling, boundaries, batch_tokens
         self.as_numpy = return_tensors == "np"
 
-    def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
-        """The result for each sentence, in order, lazily."""
+    def vectors(
+        self, sentences: Iterable[Sentence], report: ProgressReport | None = None, own: bool = True
+    ) -> Iterator[Any]:
+        """
+        The result for each sentence, in order, lazily.
+
+        Args:
+            own: Whether each is in memory of its own. Else it stays as it is until the next one is asked for.
+        """
+        room = self._new(0)
         with report or ProgressReport() as report:
             for number, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens)):
                 if number:
                     give_back_freed_memory()
-                yield from self._window(window, report)
+                size = sum(self._result_size(sentence) for sentence in window if not self._is_document(sentence))
+                if len(room) < size:
+                    room = self._new(size)
+                for result in self._window(window, room, report):
+                    yield self._given(self._own(result) if own else result)
 
     def together(self, vectors: Iterable[Any]) -> Any:
         """The results of all sentences: a list, or if they are pooled one array."""
@@ -68,10 +80,12 @@ class EmbeddingRequest:
         pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
         return (self._given(self._own(vectors)) for vectors in pieces)
 
-    def _window(self, window: Sequence[TokenSource], report: ProgressReport) -> Iterator[Any]:
-        # Results of batches go to one place that was there before: lying between what a batch has used, they would
-        # keep the next one from using the same memory again.
-        room = self._new(sum(self._result_size(sentence) for sentence in window if not self._is_document(sentence)))
+    def _window(self, window: Sequence[TokenSource], room: torch.Tensor, report: ProgressReport) -> list[torch.Tensor]:
+        """
+        Args:
+            room: Where the results go. It was there before: lying between what a batch has used, they would keep the
+                next one from using the same memory again.
+        """
         found: list[Any] = [None] * len(window)
         for places in batches(window, self.batch_tokens):
             sentences = [window[place] for place in places]
@@ -83,7 +97,7 @@ class EmbeddingRequest:
             for place, layers in zip(places, vectors, strict=True):
                 found[place], room = self._put(layers, room)
             report.done(len(sentences), sum(map(len, sentences)))
-        return (self._given(self._own(result)) for result in found)
+        return found
 
     def _put(self, layers: Sequence[torch.Tensor], room: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The result for a sentence, in the first of the room, and what is left of that."""
