@@ -23,7 +23,7 @@ from .corpus_progress import CorpusProgress
 from .embedder import ElmoEmbedder
 from .formats import find_format
 from .layers import Layers
-from .memory import give_back_freed_memory
+from .memory import garbage_of_before_stays, give_back_freed_memory
 from .progress import ProgressReport
 from .readers import Kind, ReadingOptions, Record, Source, open_corpus
 from .request import EmbeddingRequest
@@ -52,6 +52,7 @@ class CorpusSummary(NamedTuple):
     bad: list[str]
 
 
+@garbage_of_before_stays()
 def embed_corpus(
     sources: str | os.PathLike | Sequence[str | os.PathLike],
     out: str | os.PathLike,
