@@ -73,7 +73,7 @@ class ElmoMixer(nn.Module):
         for weight, layer in zip(weights, layers[1:], strict=True):
             mix = torch.addcmul(mix, weight, layer)
         mix = self.gamma * mix
-        if self.training:
+        if self.dropout.training:
             mix = self.dropout(mix)
         return mix if mask is None else mix * mask.unsqueeze(-1).to(mix.dtype)
 

@@ -203,7 +203,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         dtype = torch.float32 if self.is_quantized else product_dtype(self.input_weight)
         state_dtype = torch.promote_types(dtype, torch.float32)
         inputs = inputs.to(state_dtype)
-        if self.training:
+        if self.dropout.training:
             inputs = self.dropout(inputs)  # the skip connection carries the dropped input: the original's
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
         chosen = ALL if len(directions) == len(self.bias) else slice(directions[0], directions[-1] + 1)

@@ -61,6 +61,8 @@ def test_dropout_falls_on_the_mix_in_training_only():
     torch.manual_seed(0)
     assert (mixer(LAYERS) == 0).any()
     assert (mixer.eval()(LAYERS) != 0).all()
+    mixer.dropout.train()  # alone, as for a sample of what a model might say
+    assert (mixer(LAYERS) == 0).any()
 
 
 def test_all_weights_get_a_gradient():

@@ -194,7 +194,10 @@ class Hdf5Format(OutputFormat):
 
     def __init__(self, layout: Layout, about: dict[str, Any]):
         super().__init__(layout, about)
-        self._h5py = import_extra("h5py", "embed", self.name)
+        self._h5py = h5py = import_extra("h5py", "embed", self.name)
+        self._dtype = h5py.h5t.py_create(NUMPY_DTYPES[layout.dtype], logical=True)
+        self._properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        self._properties.set_obj_track_times(False)
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
         with _PatientFile(path, "w+") as disk:
@@ -219,10 +222,8 @@ class Hdf5Format(OutputFormat):
     def _create_dataset(self, file: Any, name: str, array: np.ndarray):
         """As `file.create_dataset(name, data=array)`, byte for byte, without what that looks at for each dataset."""
         h5py = self._h5py
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        properties.set_obj_track_times(False)
-        space, dtype = h5py.h5s.create_simple(array.shape), h5py.h5t.py_create(array.dtype, logical=True)
-        dataset = h5py.h5d.create(file.id, name.encode(), dtype, space, properties)
+        space = h5py.h5s.create_simple(array.shape)
+        dataset = h5py.h5d.create(file.id, name.encode(), self._dtype, space, self._properties)
         if array.size:
             dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, array)
 

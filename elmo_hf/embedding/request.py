@@ -42,6 +42,7 @@ class EmbeddingRequest:
         self.model, self.tokenizer, self.choice = model, tokenizer, LayerChoice(layers, model)
         self.pooling, self.boundaries, self.batch_tokens = pooling, boundaries, batch_tokens
         self.as_numpy = return_tensors == "np"
+        self._size: int = model.config.hidden_size  # asked of the config, for every sentence, it takes its time
 
     def vectors(
         self, sentences: Iterable[Sentence], report: ProgressReport | None = None, own: bool = True
@@ -58,10 +59,12 @@ class EmbeddingRequest:
                 if number:
                     give_back_freed_memory()
                 size = sum(self._result_size(sentence) for sentence in window if not self._is_document(sentence))
-                if len(room) < size:
+                if not size <= len(room) <= 2 * size:
+                    del room  # before there is another one
                     room = self._new(size)
                 for result in self._window(window, room, report):
                     yield self._given(self._own(result) if own else result)
+                    del result  # it may be a long document's
 
     def together(self, vectors: Iterable[Any]) -> Any:
         """The results of all sentences: a list, or if they are pooled one array."""
@@ -70,7 +73,7 @@ class EmbeddingRequest:
             return found
         if found:
             return np.stack(found) if self.as_numpy else torch.stack(found)
-        return self._given(self._new(0, *self.choice.lead, self.model.config.hidden_size))
+        return self._given(self._new(0, *self.choice.lead, self._size))
 
     def pieces(self, document: Sentence) -> Iterator[Any]:
         """The vectors of one sentence, in order, some words at a time."""
@@ -119,7 +122,7 @@ class EmbeddingRequest:
     def _result_size(self, sentence: TokenSource) -> int:
         """Numbers in its result."""
         rows = self._words(sentence) if self.pooling is None else 1
-        return math.prod(self.choice.lead) * rows * self.model.config.hidden_size
+        return math.prod(self.choice.lead) * rows * self._size
 
     def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
         """A sentence that is longer than a batch, a piece at a time, with no more than that beside the result."""
@@ -128,10 +131,9 @@ class EmbeddingRequest:
             report.done(0, tokens)
 
         parts = document_parts(self.model, document, self.choice, self.boundaries, self.batch_tokens, done)
-        size = self.model.config.hidden_size
         if self.pooling is not None:
-            return pool_parts(parts, self._new(*self.choice.lead, size), self.pooling)
-        return join_parts(parts, self._new(*self.choice.lead, self._words(document), size))
+            return pool_parts(parts, self._new(*self.choice.lead, self._size), self.pooling)
+        return join_parts(parts, self._new(*self.choice.lead, self._words(document), self._size))
 
     def _new(self, *shape: int) -> torch.Tensor:
         """Memory for a result."""

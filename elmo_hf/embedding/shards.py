@@ -117,6 +117,7 @@ def write_shard(
             start = file.tell()
             for record in vectors:
                 file.write(layout.stored(record).data)
+                del record  # before there is another one
             if file.tell() - start != rows * layout.row_bytes:
                 raise RuntimeError(f"{path.name}: {rows} vectors were due.")
             file.write(texts)

@@ -1,5 +1,6 @@
 """The embedder: the vectors of one sentence at a time, whatever the batches, the cache and the form of the input."""
 
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoInt8Config, ElmoTokenizer
 from elmo_hf.embedding import ElmoEmbedder
+from elmo_hf.embedding.request import EmbeddingRequest
 from elmo_hf.embedding.sentences import CHUNK
 from elmo_hf.errors import ModelError, TextError
 from tests.embedding.toy import TOKENIZER, WORDS, layers_alone, toy_embedder
@@ -317,3 +319,34 @@ def test_threads_share_an_embedder():
         for found, wanted in zip(pool.map(EMBEDDER.embed, text), expected, strict=True):
             for some, other in zip(found, wanted, strict=True):
                 assert_close(some, other)
+
+
+def test_a_document_that_was_given_out_is_not_kept_while_the_next_one_is_embedded(monkeypatch):
+    documents = []
+
+    def document(self, *args):
+        assert not any(earlier() is not None for earlier in documents)
+        result = original(self, *args)
+        documents.append(weakref.ref(result))
+        return result
+
+    original = EmbeddingRequest._document
+    monkeypatch.setattr(EmbeddingRequest, "_document", document)
+    for _ in EMBEDDER.embed_iter([["a", "bank"] * 40] * 3, batch_tokens=16):
+        pass
+    assert len(documents) == 3
+
+
+def test_the_room_for_results_is_as_large_as_a_window_needs(monkeypatch):
+    rooms = []
+    original = EmbeddingRequest._window
+    monkeypatch.setattr(
+        EmbeddingRequest,
+        "_window",
+        lambda self, window, room, report: rooms.append(room.numel()) or original(self, window, room, report),
+    )
+    short, long = [["a"]] * 22, [["a"] * 14] * 4  # a window each
+    found = EMBEDDER.embed([*short, *short, *long, *short], batch_tokens=16)
+    assert [len(vectors) for vectors in found] == [1] * 44 + [14] * 4 + [1] * 22
+    sizes = [number * EMBEDDER.hidden_size for number in (22, 56)]
+    assert rooms == [sizes[0], sizes[0], sizes[1], sizes[0]]
