@@ -22,11 +22,12 @@ class WatchedMatrix(PackedMatrix):
         self.given: list[weakref.ref] = []
         self.held: list[int] = []
 
-    def __call__(self, rows, bias=None):
+    def apart(self, rows, bias=None, activation="none"):
         self.held.append(sum(array() is not None for array in self.given))
-        array = super().__call__(rows, bias).numpy().copy()
+        (product,) = super().apart(rows, bias, activation)
+        array = product.numpy().copy()
         self.given.append(weakref.ref(array))
-        return torch.from_numpy(array)
+        return [torch.from_numpy(array)]
 
 
 def test_gates_of_earlier_steps_are_not_kept_by_the_states_of_sequences_that_have_ended():

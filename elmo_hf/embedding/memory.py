@@ -21,9 +21,9 @@ def give_back_freed_memory():
 @contextmanager
 def garbage_of_before_stays() -> Generator[None]:
     """
-    Within it Python looks for garbage among new objects alone: what was there before is freed behind it at the earliest,
-    if it takes more than the end of its last reference. To look through all that large libraries have made when they
-    were imported takes a fifth of a second, every few thousand sentences anew.
+    Within it Python looks for garbage among new objects alone; objects of before that refer to each other are freed
+    behind it at the earliest. To look through all that large libraries have made when they were imported takes a fifth
+    of a second, every few thousand sentences anew.
     """
     if gc.get_freeze_count():  # somebody else's, who would not expect it to end
         yield
