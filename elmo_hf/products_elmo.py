@@ -109,7 +109,7 @@ class PackedMatrix:
     """
 
     def __init__(self, weight: torch.Tensor, reorder: bool = True):
-        self.dtype, self.outputs = weight.dtype, weight.shape[2]
+        self.dtype = weight.dtype
         self.packed = [_reordered(matrix.T) if reorder else matrix.T for matrix in weight]
 
     @classmethod
@@ -374,7 +374,7 @@ class WeightState(NamedTuple):
     dtypes: tuple[torch.dtype, ...]
     shape: torch.Size
     version: int | None
-    values: tuple[bytes, ...]
+    values: bytes
 
     def is_moved(self, other: "WeightState") -> bool:
         """Whether this is another weight with the same values, or the same one at another place."""
@@ -382,9 +382,8 @@ class WeightState(NamedTuple):
 
     def is_of(self, weight: torch.Tensor, *dtypes: torch.dtype) -> bool:
         """Whether `weight_state(weight, *dtypes)` is this one. Asked at every product: most often it is."""
-        return (weight.data_ptr(), dtypes, weight.shape, _version(weight)) == self[:4] and _sample(
-            weight
-        ) == self.values
+        seen = weight.data_ptr(), dtypes, weight.shape, _version(weight)
+        return seen == self[:4] and _sample(weight) == self.values
 
 
 def weight_state(weight: torch.Tensor, *dtypes: torch.dtype) -> WeightState:
@@ -400,15 +399,15 @@ def _version(weight: torch.Tensor) -> int | None:
     return None if weight.is_inference() else weight._version
 
 
-def _sample(weight: torch.Tensor) -> tuple[bytes, ...]:
+def _sample(weight: torch.Tensor) -> bytes:
     """The values that are compared."""
     starts, length = _places(weight.numel())
     if type(weight) in PLAIN_TENSORS and weight.is_cpu and weight.is_contiguous() and (address := weight.data_ptr()):
         # Straight from its memory: calls of PyTorch's for that take several times as long, at every product.
         size = weight.element_size()
-        return tuple([ctypes.string_at(address + start * size, length * size) for start in starts])
-    places = torch.stack([torch.arange(start, start + length, device=weight.device) for start in starts])
-    return tuple(values.view(torch.uint8).numpy().tobytes() for values in weight.detach().take(places).cpu())
+        return b"".join([ctypes.string_at(address + start * size, length * size) for start in starts])
+    places = torch.cat([torch.arange(start, start + length, device=weight.device) for start in starts])
+    return weight.detach().take(places).cpu().view(torch.uint8).numpy().tobytes()
 
 
 @functools.cache

@@ -110,7 +110,7 @@ def fingerprint(embedder: ElmoEmbedder) -> dict[str, str]:
     for name in ("_name_or_path", "transformers_version"):
         config.pop(name, None)
     weights = {
-        name: (str(weight.dtype), *weight.shape, hashlib.sha256(b"".join(weight_state(weight).values)).hexdigest())
+        name: (str(weight.dtype), *weight.shape, hashlib.sha256(weight_state(weight).values).hexdigest())
         for name, weight in embedder.model.state_dict().items()
     }
     tokenizer = embedder.tokenizer
