@@ -29,6 +29,7 @@ from .loading_elmo import (
     tensor_shapes,
     weight_errors,
 )
+from .memory_elmo import keep_working_memory
 from .mixer_elmo import ElmoMixer
 from .precision_elmo import without_autocast
 from .products_elmo import PackedWeight
@@ -460,8 +461,10 @@ class ElmoModel(ElmoPreTrainedModel):
     @staticmethod
     def _cores(device: torch.device) -> contextlib.AbstractContextManager:
         """Calls from several threads take turns, in inference on a CPU."""
-        alone = device.type != "cpu" or torch.is_grad_enabled() or torch.compiler.is_compiling()
-        return contextlib.nullcontext() if alone else CORES.taken()
+        if device.type != "cpu" or torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return contextlib.nullcontext()
+        keep_working_memory()
+        return CORES.taken()
 
     def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
         """The reading orders to run, and the same as indices into the layers' weights."""

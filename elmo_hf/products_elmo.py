@@ -6,29 +6,26 @@ PyTorch lays a weight out anew in every product, which with few rows takes longe
 PyTorch carries, keeps weights in the layout of its kernels: at 4 to 64 rows that is 1.5 to 3 times as fast.
 """
 
-import contextlib
 import copy
 import ctypes
 import functools
 import itertools
-import mmap
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
+
+from .memory_elmo import give_back, is_mapped
 
 # A kernel is made, and kept, for each new number of rows: so there are few such numbers. Large ones are blocks of this
 # size, the rest is filled up to a multiple of 2 above 8, of 4 above 32, or of 16 above 64.
 ROWS_PER_BLOCK = 256
 MOST_FILLED = 16
-MADV_PAGEOUT = 21  # Linux 5.4
 MAX_MOVES = 3
 SMALL_WEIGHT = 2**16
 PLACES, VALUES = 4, 64  # of a larger weight that are compared
 COLUMNS_APART = 37  # so that these places are not all in the same columns
-ALIGNMENT = 64  # bytes of a cache line
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)  # not a part of one, nor a stand-in for one
 
 Packed = TypeVar("Packed")
@@ -330,11 +327,6 @@ class PackedWeight:
             self._moves = 0
 
 
-def aligned(weight: torch.Tensor) -> torch.Tensor:
-    """The weight in memory as PyTorch allocates it: mapped from a file it may begin anywhere, and be slower for it."""
-    return weight if weight.data_ptr() % ALIGNMENT == 0 and weight.is_contiguous() else weight.clone()
-
-
 def needs_gradient(*tensors: torch.Tensor | None) -> bool:
     """Whether what is computed from these will be asked for its gradient."""
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
@@ -418,33 +410,6 @@ def _places(size: int) -> tuple[list[int], int]:
     return [place * (size // PLACES + COLUMNS_APART) for place in range(PLACES)], VALUES
 
 
-def is_mapped(weight: torch.Tensor) -> bool:
-    """Whether a weight's memory is that of a file, where the system tells (Linux)."""
-    try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return False
-    for line in lines:
-        bounds, *_, name = line.split(maxsplit=5)
-        first, last = (int(bound, 16) for bound in bounds.split("-"))
-        if first <= weight.data_ptr() < last:
-            return name.startswith("/")
-    return False
-
-
-def give_back(weight: torch.Tensor):
-    """
-    Lets the system take the memory of a weight that will not be needed soon. What came from a file is read from there
-    again when it is needed; what did not stays where it is, unless there is swap space.
-    """
-    page = mmap.PAGESIZE
-    first = -(-weight.data_ptr() // page) * page
-    last = (weight.data_ptr() + weight.nbytes) // page * page
-    if hasattr(mmap, "MADV_DONTNEED") and last > first and weight.is_contiguous():
-        with contextlib.suppress(OSError, AttributeError):  # another system: the memory stays
-            ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), MADV_PAGEOUT)
-
-
 __all__ = [
     "MOST_FILLED",
     "ROWS_PER_BLOCK",
@@ -456,14 +421,11 @@ __all__ = [
     "SmallMatrix",
     "Total",
     "WeightState",
-    "aligned",
     "blocks",
     "can_pack",
     "filled",
-    "give_back",
     "has_onednn",
     "in_blocks",
-    "is_mapped",
     "needs_gradient",
     "stretched",
     "together",

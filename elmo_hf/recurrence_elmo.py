@@ -14,6 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import LSTMClips, LSTMWeights, lstm, state_keeps
 from .lstm_inference_elmo import ALL, FewRowsMatrices, LSTMPart, ManyRowsMatrices, run_lstm
+from .memory_elmo import aligned
 from .precision_elmo import packed_dtype, product_dtype, without_autocast
 from .products_elmo import (
     DenseMatrix,
@@ -22,7 +23,6 @@ from .products_elmo import (
     PackedMatrix,
     PackedWeight,
     SmallMatrix,
-    aligned,
     needs_gradient,
 )
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, quantize_weight

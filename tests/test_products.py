@@ -2,10 +2,7 @@
 
 import copy
 import pickle
-import re
-import sys
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +16,7 @@ from elmo_hf.products_elmo import (
     PackedMatrix,
     PackedWeight,
     SmallMatrix,
-    aligned,
-    give_back,
     in_blocks,
-    is_mapped,
     weight_state,
 )
 from tests.models import random_words, tiny_model
@@ -225,38 +219,6 @@ def test_copies_of_a_model_pack_for_themselves(clone):
         torch.testing.assert_close(other(char_ids=char_ids).last_hidden_state, expected)
         other.token_encoder.projection.weight.zero_()
         torch.testing.assert_close(model(char_ids=char_ids).last_hidden_state, expected)
-
-
-def test_weights_that_begin_anywhere_are_copied_to_where_products_are_fast():
-    memory = torch.arange(100.0)
-    assert aligned(memory) is memory
-    shifted = memory[1:]
-    assert aligned(shifted).data_ptr() % 64 == 0
-    assert torch.equal(aligned(shifted), shifted)
-
-
-def resident_megabytes() -> int:
-    return int(re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for its memory")
-def test_mapped_weights_leave_memory_once_they_are_packed_and_can_be_read_again(tmp_path):
-    """64 MB of weights: a file's pages can be had back from the file, so they need not stay."""
-    torch.save({"weight": torch.randn(4096, 4096)}, tmp_path / "weight.pt")
-    weight = torch.load(tmp_path / "weight.pt", mmap=True)["weight"]
-    total = weight.sum()  # reads all of it
-    assert is_mapped(weight)
-    assert not is_mapped(weight.clone())
-    before = resident_megabytes()
-    give_back(weight)
-    assert resident_megabytes() < before - 32
-    assert weight.sum() == total
-
-
-def test_memory_that_is_not_of_a_file_keeps_its_values():
-    weight = torch.arange(2**20, dtype=torch.float32)
-    give_back(weight)
-    assert torch.equal(weight, torch.arange(2**20, dtype=torch.float32))
 
 
 def test_packing_can_be_turned_off_and_on(monkeypatch):
