@@ -13,9 +13,11 @@ from typing import NamedTuple
 import torch
 
 from .lstm_elmo import LSTMClips, step_chunks
+from .memory_elmo import new_beside
 from .products_elmo import (
     MOST_FILLED,
     ROWS_PER_BLOCK,
+    DenseMatrix,
     GateMatrix,
     Matrix,
     PackedMatrix,
@@ -163,7 +165,8 @@ def _run_few(
     """
     bias = stretched(bias.clone()) if matrices.is_stretched else bias
     now, active = hidden, hidden.shape[1]  # of the sequences that go on
-    recurrent, memory = matrices.recurrent_for(active), _StepMemory(cell)
+    recurrent = matrices.recurrent_for(active)
+    memory = _StepMemory(cell, recurrent)
     start = step = 0
     for sizes in step_chunks(step_sizes, bias.numel() * hidden.element_size()):
         stop = start + sum(sizes)
@@ -173,7 +176,8 @@ def _run_few(
             if size < active:  # the shortest sequences have ended
                 hidden[:, size:active] = now[:, size:]
                 now, cell, active = now[:, :size], cell[:, :size], size
-                recurrent, memory = matrices.recurrent_for(active), _StepMemory(cell)
+                recurrent = matrices.recurrent_for(active)
+                memory = _StepMemory(cell, recurrent)
             if (keep := keeps[step]) is not None:
                 now = now * keep
                 cell.mul_(keep)
@@ -197,10 +201,14 @@ class _StepMemory:
 
     Args:
         cell: `(directions, sequences, cells)`
+        recurrent: What the gates come from.
     """
 
-    def __init__(self, cell: torch.Tensor):
-        self.gates = cell.new_empty(*cell.shape[:2], 4 * cell.shape[2])  # for matrices that write where they are told
+    def __init__(self, cell: torch.Tensor, recurrent: Matrix):
+        shape = *cell.shape[:2], 4 * cell.shape[2]
+        # For matrices that write where they are told.
+        is_dense = isinstance(recurrent, DenseMatrix)
+        self.gates = new_beside(recurrent.weight, cell, *shape) if is_dense else cell.new_empty(shape)
         self.given_out = torch.empty_like(cell, memory_format=torch.contiguous_format)
         self._parts = _gate_parts(self.gates)
 

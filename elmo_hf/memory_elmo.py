@@ -4,12 +4,14 @@
 import contextlib
 import ctypes
 import functools
+import math
 import mmap
 from pathlib import Path
 
 import torch
 
 ALIGNMENT = 64  # bytes of a cache line
+PAGE = 4096  # bytes, to the processor
 MADV_PAGEOUT = 21  # Linux 5.4
 LARGEST_LEARNED = 32 * 2**20 - 2**16  # bytes of a block from which glibc learns; larger ones are exceptions to it
 
@@ -29,6 +31,20 @@ def keep_working_memory():
 def aligned(weight: torch.Tensor) -> torch.Tensor:
     """The weight in memory as PyTorch allocates it: mapped from a file it may begin anywhere, and be slower for it."""
     return weight if weight.data_ptr() % ALIGNMENT == 0 and weight.is_contiguous() else weight.clone()
+
+
+def new_beside(weight: torch.Tensor, like: torch.Tensor, *shape: int) -> torch.Tensor:
+    """
+    Memory of the precision and device of `like` for what a product with `weight` adds up. A processor takes a number
+    that it reads for one that it has just written if their addresses differ by whole pages, and waits for that: so this
+    memory begins half a page from where `weight` does. With a row or two, products are up to 1.25 times as fast for it.
+    """
+    if like.device.type != "cpu" or torch.compiler.is_compiling():
+        return like.new_empty(shape)
+    size, number = like.element_size(), math.prod(shape)
+    memory = like.new_empty(number + PAGE // size)
+    start = (weight.data_ptr() + PAGE // 2 - memory.data_ptr()) % PAGE // size
+    return memory[start : start + number].view(shape)
 
 
 def is_mapped(weight: torch.Tensor) -> bool:
@@ -58,4 +74,4 @@ def give_back(weight: torch.Tensor):
             ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), MADV_PAGEOUT)
 
 
-__all__ = ["aligned", "give_back", "is_mapped", "keep_working_memory"]
+__all__ = ["aligned", "give_back", "is_mapped", "keep_working_memory", "new_beside"]
