@@ -70,9 +70,14 @@ class ElmoMixer(nn.Module):
             layers = [self._normalize(layer, mask) for layer in layers]
         first, *weights = self.layer_weights().unbind()
         mix = first * layers[0]
-        for weight, layer in zip(weights, layers[1:], strict=True):
-            mix = torch.addcmul(mix, weight, layer)
-        mix = self.gamma * mix
+        if torch.is_grad_enabled():
+            for weight, layer in zip(weights, layers[1:], strict=True):
+                mix = torch.addcmul(mix, weight, layer)
+            mix = self.gamma * mix
+        else:  # the same in one place
+            for weight, layer in zip(weights, layers[1:], strict=True):
+                mix.addcmul_(weight, layer)
+            mix.mul_(self.gamma)
         if self.dropout.training:
             mix = self.dropout(mix)
         return mix if mask is None else mix * mask.unsqueeze(-1).to(mix.dtype)

@@ -212,7 +212,7 @@ class _Run:
         words = [record.words for record in records]
         advance = progress.embedding(task.size, sum(map(len, words)) + 2 * len(words))  # with boundaries
         with self.work.written():
-            vectors = self.request.vectors(words, ProgressReport(advance, words), own=False)
+            vectors = self.request.as_they_come(words, ProgressReport(advance, words))
             write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
         give_back_freed_memory()
 

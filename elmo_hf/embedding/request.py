@@ -44,27 +44,36 @@ class EmbeddingRequest:
         self.as_numpy = return_tensors == "np"
         self._size: int = model.config.hidden_size  # asked of the config, for every sentence, it takes its time
 
-    def vectors(
-        self, sentences: Iterable[Sentence], report: ProgressReport | None = None, own: bool = True
-    ) -> Iterator[Any]:
-        """
-        The result for each sentence, in order, lazily.
-
-        Args:
-            own: Whether each is in memory of its own. Else it stays as it is until the next one is asked for.
-        """
+    def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
+        """The result for each sentence, in order, lazily."""
         room = self._new(0)
         with report or ProgressReport() as report:
-            for number, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens)):
-                if number:
-                    give_back_freed_memory()
+            for window in self._windows(sentences):
                 size = sum(self._result_size(sentence) for sentence in window if not self._is_document(sentence))
                 if not size <= len(room) <= 2 * size:
                     del room  # before there is another one
                     room = self._new(size)
-                for result in self._window(window, room, report):
-                    yield self._given(self._own(result) if own else result)
-                    del result  # it may be a long document's
+                for layers in self._in_order(window, room, report):
+                    yield self._given(self._own(layers))
+                    del layers  # they may be a long document's
+
+    def as_they_come(
+        self, sentences: Iterable[Sentence], report: ProgressReport | None = None
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """
+        The number of each sentence and its vectors, those of similar length together, lazily; nothing is copied.
+
+        Yields:
+            Of each layer `(words, hidden_size)`, or pooled `(hidden_size,)`, which stay as they are until the next ones
+            are asked for.
+        """
+        first = 0
+        with report or ProgressReport() as report:
+            for window in self._windows(sentences):
+                for place, layers in self._results(window, report):
+                    yield first + place, [layer.to("cpu", torch.float32).numpy() for layer in layers]
+                    del layers
+                first += len(window)
 
     def together(self, vectors: Iterable[Any]) -> Any:
         """The results of all sentences: a list, or if they are pooled one array."""
@@ -81,35 +90,46 @@ class EmbeddingRequest:
             raise ModelError("This model's mix is normalised over a whole sentence: ask for layers='all' or 'average'.")
         (source,) = encoded([document], self.tokenizer)
         pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
-        return (self._given(self._own(vectors)) for vectors in pieces)
+        return (self._given(vectors.clone()) for vectors in pieces)
 
-    def _window(self, window: Sequence[TokenSource], room: torch.Tensor, report: ProgressReport) -> list[torch.Tensor]:
+    def _windows(self, sentences: Iterable[Sentence]) -> Iterator[list[TokenSource]]:
+        for number, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens)):
+            if number:
+                give_back_freed_memory()
+            yield window
+
+    def _results(
+        self, window: Sequence[TokenSource], report: ProgressReport
+    ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
+        """The place of each sentence in the window, and its result of each layer, parts of larger tensors."""
+        for places in batches(window, self.batch_tokens):
+            sentences = [window[place] for place in places]
+            if self._is_document(sentences[0]):
+                document = self._document(sentences[0], report)
+                yield places[0], document.unbind() if self.choice.lead else [document]
+                report.done(1, 0)
+                continue
+            vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
+            for place, layers in zip(places, vectors, strict=True):
+                yield place, [pool(layer, self.pooling) for layer in layers]
+            report.done(len(sentences), sum(map(len, sentences)))
+
+    def _in_order(
+        self, window: Sequence[TokenSource], room: torch.Tensor, report: ProgressReport
+    ) -> list[Sequence[torch.Tensor]]:
         """
         Args:
             room: Where the results go. It was there before: lying between what a batch has used, they would keep the
                 next one from using the same memory again.
         """
         found: list[Any] = [None] * len(window)
-        for places in batches(window, self.batch_tokens):
-            sentences = [window[place] for place in places]
-            if self._is_document(sentences[0]):
-                found[places[0]] = self._document(sentences[0], report)
-                report.done(1, 0)
-                continue
-            vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
-            for place, layers in zip(places, vectors, strict=True):
-                found[place], room = self._put(layers, room)
-            report.done(len(sentences), sum(map(len, sentences)))
+        for place, layers in self._results(window, report):
+            if not self._is_document(window[place]):
+                size = sum(layer.numel() for layer in layers)
+                taken, room = room[:size].view(len(layers), *layers[0].shape), room[size:]
+                layers = [to.copy_(layer) for to, layer in zip(taken, layers, strict=True)]
+            found[place] = layers
         return found
-
-    def _put(self, layers: Sequence[torch.Tensor], room: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The result for a sentence, in the first of the room, and what is left of that."""
-        results = [pool(layer, self.pooling) for layer in layers]
-        size = sum(result.numel() for result in results)
-        taken = room[:size].view(len(results), *results[0].shape)
-        for place, result in zip(taken, results, strict=True):
-            place.copy_(result)
-        return taken if self.choice.lead else taken[0], room[size:]
 
     def _is_document(self, sentence: TokenSource) -> bool:
         """Whether it goes through the model in pieces."""
@@ -141,13 +161,13 @@ class EmbeddingRequest:
             return torch.empty(shape, dtype=torch.float32)
         return torch.empty(shape, dtype=self.model.dtype, device=self.model.device)
 
-    def _own(self, vectors: torch.Tensor) -> torch.Tensor:
-        """The vectors in memory of their own, and no longer parts of a window."""
-        return vectors.to("cpu", torch.float32, copy=True) if self.as_numpy else vectors.clone()
+    def _own(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
+        """A sentence's result in memory of its own, no longer parts of a window."""
+        return torch.stack(list(layers)) if self.choice.lead else layers[0].clone()
 
     def _given(self, result: torch.Tensor) -> Any:
         """The result as it was asked for."""
-        return result.numpy() if self.as_numpy else result
+        return result.to("cpu", torch.float32).numpy() if self.as_numpy else result
 
 
 __all__ = ["EmbeddingRequest"]

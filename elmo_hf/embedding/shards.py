@@ -57,12 +57,11 @@ class Layout:
         """How many rows each record has, `(records,)`, by its number of words."""
         return np.ones_like(lengths) if self.pooled else lengths
 
-    def stored(self, vectors: np.ndarray) -> np.ndarray:
-        """A record's vectors as they are written, `(rows, *row)`, in their precision."""
+    def stored(self, layers: Sequence[np.ndarray]) -> np.ndarray:
+        """A record's vectors, `(words, size)` of each layer or `(size,)`, as they are written, `(rows, *row)`."""
         if self.pooled:
-            vectors = vectors[None]
-        elif self.layers is not None:
-            vectors = vectors.transpose(1, 0, 2)  # (layers, words, size) → (words, layers, size)
+            layers = [layer[None] for layer in layers]
+        vectors = layers[0] if self.layers is None else np.stack(layers, axis=1)
         if self.dtype == "bfloat16":
             return torch.from_numpy(np.ascontiguousarray(vectors)).to(torch.bfloat16).view(torch.uint16).numpy()
         with np.errstate(over="ignore"):
@@ -98,28 +97,39 @@ def digest(records: Iterable[Record]) -> str:
 
 
 def write_shard(
-    path: Path, layout: Layout, records: Sequence[EmbeddedRecord], vectors: Iterable[np.ndarray], source: str
+    path: Path,
+    layout: Layout,
+    records: Sequence[EmbeddedRecord],
+    vectors: Iterable[tuple[int, Sequence[np.ndarray]]],
+    source: str,
 ):
     """
     Args:
-        vectors: Of each record, as [`ElmoEmbedder.embed_iter`] gives them; one at a time is in memory.
+        vectors: The number of each record, in any order, and its vectors, layer by layer; one at a time is in memory.
         source: The [`digest`] of what the records were.
     """
     lengths = np.array([len(record.words) for record in records], dtype="<i8")
     texts = "".join(json.dumps(record._asdict()) + "\n" for record in records).encode()
-    rows = int(layout.rows(lengths).sum())
-    header = _header(layout, len(records), rows, len(texts), source)
+    rows = layout.rows(lengths)
+    header = _header(layout, len(records), int(rows.sum()), len(texts), source)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(header)
             file.write(lengths.tobytes())
-            start = file.tell()
-            for record in vectors:
-                file.write(layout.stored(record).data)
-                del record  # before there is another one
-            if file.tell() - start != rows * layout.row_bytes:
-                raise RuntimeError(f"{path.name}: {rows} vectors were due.")
+            places = (file.tell() + layout.row_bytes * np.append(0, rows.cumsum())).tolist()
+            missing = set(range(len(records)))
+            for number, layers in vectors:
+                stored = layout.stored(layers)
+                if len(stored) != rows[number]:
+                    raise RuntimeError(f"{path.name}: record {number} has {rows[number]} vectors, not {len(stored)}.")
+                file.seek(places[number])
+                file.write(stored.data)
+                missing.discard(number)
+                del layers, stored  # before there are others
+            if missing:
+                raise RuntimeError(f"{path.name}: {len(missing)} of {len(records)} records have no vectors.")
+            file.seek(places[-1])
             file.write(texts)
             file.flush()
             os.fsync(file.fileno())

@@ -339,10 +339,10 @@ def test_a_document_that_was_given_out_is_not_kept_while_the_next_one_is_embedde
 
 def test_the_room_for_results_is_as_large_as_a_window_needs(monkeypatch):
     rooms = []
-    original = EmbeddingRequest._window
+    original = EmbeddingRequest._in_order
     monkeypatch.setattr(
         EmbeddingRequest,
-        "_window",
+        "_in_order",
         lambda self, window, room, report: rooms.append(room.numel()) or original(self, window, room, report),
     )
     short, long = [["a"]] * 22, [["a"] * 14] * 4  # a window each

@@ -26,7 +26,7 @@ RECORDS = st.lists(
 
 
 def vectors_of(records: list[EmbeddedRecord], layout: Layout) -> list[np.ndarray]:
-    """As an embedder gives them."""
+    """As an embedder gives them: `(words, size)`, `(size,)`, or one of these for each layer."""
     random = np.random.default_rng(0)
     lead = () if layout.layers is None else (layout.layers,)
     return [
@@ -35,14 +35,26 @@ def vectors_of(records: list[EmbeddedRecord], layout: Layout) -> list[np.ndarray
     ]
 
 
-@given(LAYOUTS, RECORDS, st.integers(1, 100))
-def test_a_shard_gives_back_what_was_written(tmp_path_factory, layout, records, at_most):
+def layers_of(record: np.ndarray, layout: Layout) -> list[np.ndarray]:
+    return [record] if layout.layers is None else list(record)
+
+
+def numbered(vectors: list[np.ndarray], layout: Layout) -> list[tuple[int, list[np.ndarray]]]:
+    return [(number, layers_of(record, layout)) for number, record in enumerate(vectors)]
+
+
+@given(LAYOUTS, RECORDS, st.integers(1, 100), st.randoms())
+def test_a_shard_gives_back_what_was_written_in_any_order(tmp_path_factory, layout, records, at_most, random):
     path, vectors = tmp_path_factory.getbasetemp() / "shard", vectors_of(records, layout)
-    write_shard(path, layout, records, vectors, source="some digest")
+    shuffled = numbered(vectors, layout)
+    random.shuffle(shuffled)
+    write_shard(path, layout, records, shuffled, source="some digest")
     shard = Shard(path, layout)
     assert shard.source == "some digest"
     assert (shard.num_records, shard.num_words) == (len(records), sum(len(record.words) for record in records))
-    assert b"".join(shard.vectors(at_most)) == b"".join(layout.stored(record).tobytes() for record in vectors)
+    assert b"".join(shard.vectors(at_most)) == b"".join(
+        layout.stored(layers_of(record, layout)).tobytes() for record in vectors
+    )
 
     batches = list(shard.batches(at_most))
     assert [record for batch in batches for record in batch.records] == records
@@ -62,7 +74,7 @@ def test_a_shard_gives_back_what_was_written(tmp_path_factory, layout, records, 
 @given(LAYOUTS, RECORDS)
 def test_safetensors_reads_it(tmp_path_factory, layout, records):
     path, vectors = tmp_path_factory.getbasetemp() / "shard.safetensors", vectors_of(records, layout)
-    write_shard(path, layout, records, vectors, source="")
+    write_shard(path, layout, records, numbered(vectors, layout), source="")
     with safe_open(path, "pt") as file:
         assert file.get_tensor("lengths").tolist() == [len(record.words) for record in records]
         lines = bytes(file.get_tensor("records").tolist()).splitlines()
@@ -81,7 +93,7 @@ def test_safetensors_reads_it(tmp_path_factory, layout, records):
 def test_a_shard_that_was_cut_short_is_none(tmp_path):
     path, layout = tmp_path / "shard", Layout(2)
     records = [EmbeddedRecord("a b", ["a", "b"])]
-    write_shard(path, layout, records, vectors_of(records, layout), source="")
+    write_shard(path, layout, records, numbered(vectors_of(records, layout), layout), source="")
     content = path.read_bytes()
     for length in (0, 4, 30, len(content) - 1):
         path.write_bytes(content[:length])
@@ -91,7 +103,7 @@ def test_a_shard_that_was_cut_short_is_none(tmp_path):
 
 def test_an_error_leaves_nothing_behind(tmp_path):
     def vectors():
-        yield np.zeros((1, 2), np.float32)
+        yield 1, [np.zeros((1, 2), np.float32)]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -99,9 +111,21 @@ def test_an_error_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [([(0, 2)], "1 of 2 records"), ([(0, 2), (1, 2)], "record 1 has 1"), ([(0, 2), (0, 2)], "1 of 2 records")],
+)
+def test_vectors_that_are_not_those_of_the_records_are_no_shard(tmp_path, vectors, message):
+    records = [EmbeddedRecord("a b", ["a", "b"]), EmbeddedRecord("c", ["c"])]
+    given = [(number, [np.zeros((words, 3), np.float32)]) for number, words in vectors]
+    with pytest.raises(RuntimeError, match=message):
+        write_shard(tmp_path / "shard", Layout(3), records, given, source="")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_vector_that_float16_cannot_hold_is_refused():
     with pytest.raises(ModelError, match="--dtype bfloat16"):
-        Layout(1, dtype="float16").stored(np.full((1, 1), 1e6, np.float32))
+        Layout(1, dtype="float16").stored([np.full((1, 1), 1e6, np.float32)])
 
 
 def test_the_digest_tells_texts_words_and_their_order_apart():
