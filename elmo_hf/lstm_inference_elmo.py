@@ -73,7 +73,7 @@ class ManyRowsMatrices(NamedTuple):
     """One layer's weights for many sequences at once; `projection` is `None` where the output is the cells'."""
 
     gates: GateMatrix
-    projection: Matrix | None
+    projection: DenseMatrix | PackedMatrix | None
 
     def of(self, directions: slice) -> "ManyRowsMatrices":
         """Those of some directions."""
@@ -254,11 +254,16 @@ def _run_many(
             cell.mul_(keep)
         state.copy_(now)
         for first, of_block, place in zip(range(0, size, ROWS_PER_BLOCK), blocks(cell), blocks(places), strict=True):
-            number = len(place)
-            gates = matrices.gates(rows[start : start + filled(number)], bias)
-            memory = given_out[first : first + (filled(number) if fills_up else number)]
-            _cell_step(_gate_parts(gates[:number]), of_block, clips.cell, memory[:number])
-            _project(memory.unsqueeze(0), matrices.projection, clips.projection, place.unsqueeze(0))
+            number, enough = len(place), filled(len(place))
+            gates, memory = matrices.gates(rows[start : start + enough], bias), given_out[first : first + enough]
+            own = memory
+            if enough > number:  # the product had other rows behind
+                gates, own = gates[:number], memory[:number]
+            _cell_step(_gate_parts(gates), of_block, clips.cell, own)
+            if matrices.projection is None:
+                place.copy_(own)
+            else:
+                _clip(matrices.projection.alone(memory if fills_up else own), clips.projection, place)
             start += number
         now = places
     hidden[: len(now)] = now
@@ -290,13 +295,17 @@ def _cell_step(
 def _project(
     unprojected: torch.Tensor, projection: Matrix | None, clip: float | None, place: torch.Tensor
 ) -> torch.Tensor:
-    """Writes the layer's output into `place`, `(directions, sequences, size)`; `unprojected` may have more rows."""
+    """Writes the layer's output into `place`, `(directions, sequences, size)`."""
     if projection is None:
         return place.copy_(unprojected)
-    projected = projection(unprojected)
-    if projected.shape[1] > place.shape[1]:
-        projected = projected[:, : place.shape[1]]
-    return place.copy_(projected) if clip is None else torch.clamp(projected, -clip, clip, out=place)
+    return _clip(projection(unprojected), clip, place)
+
+
+def _clip(outputs: torch.Tensor, clip: float | None, place: torch.Tensor) -> torch.Tensor:
+    """Writes outputs, `(rows, size)` or `(directions, sequences, size)`, into `place`, which may have fewer rows."""
+    if len(outputs) > len(place):
+        outputs = outputs[: len(place)]
+    return place.copy_(outputs) if clip is None else torch.clamp(outputs, -clip, clip, out=place)
 
 
 __all__ = ["ALL", "FewRowsMatrices", "LSTMPart", "ManyRowsMatrices", "run_lstm"]

@@ -80,6 +80,10 @@ class DenseMatrix:
             return torch.bmm(rows, self.weight)
         return torch.baddbmm(bias.to(self.weight.dtype), rows, self.weight)
 
+    def alone(self, rows: torch.Tensor) -> torch.Tensor:
+        """Of a single direction, in the precision of the weight: `(rows, inputs)` → `(rows, outputs)`."""
+        return torch.mm(rows, self.weight[0])
+
     def add(self, total: Total, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """`total + rows @ weight`; the memory of `total` may be used for it, or that which is given."""
         # Not in place: where the directions lie apart, each would be a product of its own, and half as fast.
@@ -136,6 +140,10 @@ class PackedMatrix:
             self._product(some, packed, of_direction, activation)
             for some, packed, of_direction in zip(rows.unbind(), self.packed, biases, strict=True)
         ]
+
+    def alone(self, rows: torch.Tensor) -> torch.Tensor:
+        """As [`DenseMatrix.alone`], with as many rows as [`filled`] says, of one block."""
+        return torch.ops.mkldnn._linear_pointwise(rows, self.packed[0], None, "none", [], "")
 
     def add(self, total: Total, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """As [`DenseMatrix.add`]."""
@@ -252,6 +260,8 @@ def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tenso
         product: `(rows, inputs)` → `(rows, outputs)`
         rows: `(rows, inputs)`
     """
+    if filled(len(rows)) == len(rows) <= ROWS_PER_BLOCK:
+        return product(rows)
     products = []
     for block in blocks(rows):
         number = len(block)

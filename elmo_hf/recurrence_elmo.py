@@ -143,7 +143,7 @@ def many_steps(step_sizes: list[int], weight_size: int) -> int:
     return len(step_sizes) if sum(step_sizes) >= MANY_ROWS_IF_LARGE * len(step_sizes) else 0
 
 
-def _of(matrix: Matrix, directions: slice) -> Matrix:
+def _of(matrix: Any, directions: slice) -> Any:
     return matrix if directions == ALL else matrix[directions]
 
 
@@ -266,7 +266,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             return None
         return ManyRowsMatrices(gates[chosen], self._projection(inputs, chosen, torch.float32))
 
-    def _projection(self, inputs: torch.Tensor, chosen: slice, dtype: torch.dtype) -> Matrix | None:
+    def _projection(self, inputs: torch.Tensor, chosen: slice, dtype: torch.dtype) -> DenseMatrix | PackedMatrix | None:
         weight = self.projection_weight
         if weight is None:
             return None
