@@ -7,9 +7,8 @@ tokenise, embed, write all layers as HDF5.
     python -m benchmarks.corpus --size small --sides fp32 int8 --words 100000
 
 The text is the first sentences of WikiText-2's validation text, one a line; the sides take turns, each in a process of
-its own, and every vector of every fp32 side must be ours to 1e-5. "Inside products" is the time that PyTorch's profiler
-sees inside matrix products, in runs of their own, as a share of the whole run; what the profiler itself costs, at each
-of the many short operations, counts as time outside of them.
+its own, and every vector of every fp32 side must be ours to 1e-5. "Inside products" is the share of the time inside
+calls of PyTorch's matrix products, in runs of their own (`benchmarks/timed_products.py`).
 """
 
 import argparse

@@ -13,8 +13,6 @@ from benchmarks import worker
 from benchmarks.peers import peak_memory, serve
 
 BATCH = 64  # sentences, in order of arrival: AllenNLP's default, and what the TensorFlow graph has room for
-# What PyTorch calls matrix products in its profiler.
-PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "mkldnn::_linear_pointwise", "onednn::qlinear")
 
 
 class Ours(worker.Ours):
@@ -106,12 +104,11 @@ class Commands:
 
     def products(self, text: str, out: str) -> dict[str, Any]:
         """The share of that time that is inside matrix products. On PyTorch alone."""
-        from torch.profiler import ProfilerActivity, profile
+        from benchmarks.timed_products import TimedProducts
 
-        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        with TimedProducts() as products:
             whole = self.embed(text, out)["seconds"]
-        inside = sum(event.self_cpu_time_total for event in profiler.events() if event.name.startswith(PRODUCTS))
-        return {"share": inside / 1e6 / whole}
+        return {"share": products.seconds / whole}
 
 
 if __name__ == "__main__":

@@ -6,17 +6,19 @@ from typing import TypeVar
 BATCH_TOKENS = 4096  # twice as many are no faster, small models or large, and take twice the memory
 SHORT = 8  # items of which at least so many are in a batch
 WINDOW = 4  # batches whose sentences are sorted by length together; their results are in memory together
+WINDOW_IN_ANY_ORDER = 16  # the same where results need not wait for each other: more than a shard of a corpus has
 
 Item = TypeVar("Item", bound=Sized)
 
 
-def windows(items: Iterable[Item], tokens: int) -> Iterator[list[Item]]:
+def windows(items: Iterable[Item], tokens: int, number: int = WINDOW) -> Iterator[list[Item]]:
     """
-    The items in order, as many at a time as fill `WINDOW` batches. Where they are short beside a batch, [`batches`]
+    The items in order, as many at a time as fill so many batches. Where they are short beside a batch, [`batches`]
     needs no more than that: no small batch is left over.
 
     Args:
         tokens: The most in a batch.
+        number: Of batches.
     """
     window: list[Item] = []
     size = longest = 0
@@ -26,7 +28,7 @@ def windows(items: Iterable[Item], tokens: int) -> Iterator[list[Item]]:
         if len(item) <= tokens // SHORT:
             longest = max(longest, len(item))
         # The longest item may just not fit into a batch, and may be what comes next.
-        if size >= WINDOW * (tokens - longest) - longest:
+        if size >= number * (tokens - longest) - longest:
             yield window
             window, size, longest = [], 0, 0
     if window:
@@ -52,4 +54,4 @@ def batches(items: Sequence[Item], tokens: int) -> Iterator[list[int]]:
         yield batch
 
 
-__all__ = ["BATCH_TOKENS", "WINDOW", "batches", "windows"]
+__all__ = ["BATCH_TOKENS", "WINDOW", "WINDOW_IN_ANY_ORDER", "batches", "windows"]

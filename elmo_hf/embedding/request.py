@@ -10,7 +10,7 @@ import torch
 from ..errors import ModelError
 from ..modeling_elmo import ElmoModel
 from ..tokenization_elmo import ElmoTokenizer
-from .batches import BATCH_TOKENS, batches, windows
+from .batches import BATCH_TOKENS, WINDOW, WINDOW_IN_ANY_ORDER, batches, windows
 from .documents import document_parts, document_pieces, join_parts, pool_parts
 from .layers import LayerChoice, Layers, check_pooling, pool
 from .memory import give_back_freed_memory
@@ -69,7 +69,7 @@ class EmbeddingRequest:
         """
         first = 0
         with report or ProgressReport() as report:
-            for window in self._windows(sentences):
+            for window in self._windows(sentences, WINDOW_IN_ANY_ORDER):
                 for place, layers in self._results(window, report):
                     yield first + place, [layer.to("cpu", torch.float32).numpy() for layer in layers]
                     del layers
@@ -92,9 +92,10 @@ class EmbeddingRequest:
         pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
         return (self._given(vectors.clone()) for vectors in pieces)
 
-    def _windows(self, sentences: Iterable[Sentence]) -> Iterator[list[TokenSource]]:
-        for number, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens)):
-            if number:
+    def _windows(self, sentences: Iterable[Sentence], number: int = WINDOW) -> Iterator[list[TokenSource]]:
+        """Sentences for so many batches at a time."""
+        for place, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens, number)):
+            if place:
                 give_back_freed_memory()
             yield window
 
@@ -102,7 +103,9 @@ class EmbeddingRequest:
         self, window: Sequence[TokenSource], report: ProgressReport
     ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         """The place of each sentence in the window, and its result of each layer, parts of larger tensors."""
-        for places in batches(window, self.batch_tokens):
+        for number, places in enumerate(batches(window, self.batch_tokens)):
+            if number and number % WINDOW == 0:
+                give_back_freed_memory()
             sentences = [window[place] for place in places]
             if self._is_document(sentences[0]):
                 document = self._document(sentences[0], report)

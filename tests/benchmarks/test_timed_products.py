@@ -1,0 +1,58 @@
+"""The time inside products is all of theirs, and of nothing else."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.timed_products import PRODUCTS, TimedProducts
+from elmo_hf import ElmoModel
+from tests.models import random_words, tiny_model
+
+SLOW = 0.02
+
+
+@pytest.fixture
+def slow_products(monkeypatch):
+    """Each takes a while."""
+
+    def slow(function):
+        def call(*args, **kwargs):
+            time.sleep(SLOW)
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in ("mm", "bmm"):
+        monkeypatch.setattr(torch, name, slow(getattr(torch, name)))
+
+
+def test_products_are_counted_and_other_work_is_not(slow_products):
+    rows = torch.ones(1, 2, 2)
+    with TimedProducts() as products:
+        torch.bmm(rows, rows)
+        torch.mm(rows[0], rows[0])
+        inside = products.seconds
+        time.sleep(SLOW)
+        torch.add(rows, rows)
+    assert inside >= 2 * SLOW
+    assert products.seconds == inside
+
+
+def test_a_models_vectors_are_the_same_and_functions_are_theirs_again_behind_it():
+    before = [getattr(place, name, None) for place, name in PRODUCTS]
+    model: ElmoModel = tiny_model()
+    few, many = (random_words(np.random.default_rng(0), rows, 3) for rows in (2, 40))
+    for char_ids in (few, many):
+        with torch.no_grad():
+            expected = model(char_ids=char_ids).last_hidden_state
+            with TimedProducts() as products:
+                assert torch.equal(model(char_ids=char_ids).last_hidden_state, expected)
+        assert products.seconds > 0
+    assert [getattr(place, name, None) for place, name in PRODUCTS] == before
+
+
+def test_an_error_inside_a_product_is_passed_on():
+    with TimedProducts(), pytest.raises(RuntimeError):
+        torch.mm(torch.ones(2, 3), torch.ones(2, 3))
