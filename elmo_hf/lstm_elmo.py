@@ -14,14 +14,19 @@ from typing import NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
-from .products_elmo import DenseMatrix, Matrix, PackedMatrix, has_onednn
+from .products_elmo import ROWS_PER_BLOCK, DenseMatrix, Matrix, PackedMatrix, has_onednn
 
 # The products that need no recurrence run over as many time steps as give gates of this size: near the cache, and small
 # enough for the allocator to hand the same memory out again.
 GATE_BYTES_PER_CHUNK = 16 * 2**20
 # Elements of a direction's recurrent matrix from which on oneDNN's products, direction by direction, are faster than
-# PyTorch's for both.
-MIN_ONEDNN_SIZE = 2**20
+# PyTorch's for both; and words from which on they are for the gradient of the weights.
+MIN_ONEDNN_SIZE, MIN_ONEDNN_WORDS = 2**20, 768
+# On the way back such layers go through as many time steps at once.
+GATE_BYTES_PER_LARGE_CHUNK = 64 * 2**20
+
+# From the gradient of a function's value, and the value, to the gradient of its argument.
+sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
 
 class LSTMWeights(NamedTuple):
@@ -55,7 +60,8 @@ class LSTMWeights(NamedTuple):
 
     def groups(self) -> list[slice]:
         """Directions whose products run together."""
-        return [slice(first, first + 1) for first in range(len(self.input))] if self._suits_onednn() else [slice(None)]
+        apart = _suits_onednn(self.recurrent)
+        return [slice(first, first + 1) for first in range(len(self.input))] if apart else [slice(None)]
 
     def matrices(self) -> "LSTMMatrices":
         """For the way forward."""
@@ -69,12 +75,13 @@ class LSTMWeights(NamedTuple):
         return self.input, self.recurrent, self.projection
 
     def _matrix(self, weight: torch.Tensor) -> Matrix:
-        return PackedMatrix(weight, reorder=False) if self._suits_onednn() else DenseMatrix(weight)
+        return PackedMatrix(weight, reorder=False) if _suits_onednn(self.recurrent) else DenseMatrix(weight)
 
-    def _suits_onednn(self) -> bool:
-        weight = self.recurrent
-        large = weight[0].numel() >= MIN_ONEDNN_SIZE
-        return large and weight.dtype == torch.float32 and weight.device.type == "cpu" and has_onednn()
+
+def _suits_onednn(weight: torch.Tensor) -> bool:
+    """Whether oneDNN's products with such a weight, `(directions, inputs, outputs)`, are faster than PyTorch's."""
+    large = weight[0].numel() >= MIN_ONEDNN_SIZE
+    return large and weight.dtype == torch.float32 and weight.device.type == "cpu" and has_onednn()
 
 
 class LSTMMatrices(NamedTuple):
@@ -176,15 +183,18 @@ def _run(
     return torch.cat(outputs, dim=1), torch.cat(last_hidden[::-1], dim=1), torch.cat(last_cell[::-1], dim=1)
 
 
-def _chunks(step_sizes: list[int], weight: torch.Tensor) -> Iterator[list[int]]:
-    return step_chunks(step_sizes, weight.shape[0] * weight.shape[2] * weight.dtype.itemsize)
+def _chunks(step_sizes: list[int], weight: torch.Tensor, gate_bytes: int | None = None) -> Iterator[list[int]]:
+    return step_chunks(step_sizes, weight.shape[0] * weight.shape[2] * weight.dtype.itemsize, gate_bytes)
 
 
-def step_chunks(step_sizes: list[int], gate_bytes: int) -> Iterator[list[int]]:
+def step_chunks(step_sizes: list[int], gate_bytes: int, at_most: int | None = None) -> Iterator[list[int]]:
     """
-    Groups consecutive time steps whose gates, `gate_bytes` a word, fit into `GATE_BYTES_PER_CHUNK` (one step at least).
+    Groups consecutive time steps whose gates, `gate_bytes` a word, fit into `at_most` (one step at least).
+
+    Args:
+        at_most: Default: `GATE_BYTES_PER_CHUNK`.
     """
-    words = GATE_BYTES_PER_CHUNK // gate_bytes
+    words = (GATE_BYTES_PER_CHUNK if at_most is None else at_most) // gate_bytes
     chunk_of_step = [total // max(words, 1) for total in itertools.accumulate(step_sizes)]
     for _, steps in itertools.groupby(zip(chunk_of_step, step_sizes, strict=True), key=lambda step: step[0]):
         yield [size for _, size in steps]
@@ -232,14 +242,14 @@ def cell_step_gradient(
     squashed = _tanh(step.cell)
     given_out = output_gate * squashed
     d_given = d_output.to(d_cell.dtype)
-    d_new = d_cell + d_given * output_gate * (1 - squashed * squashed)
+    d_new = d_cell + tanh_backward(d_given * output_gate, squashed)
     if clip is not None:
         d_new = torch.where(step.cell.abs() < clip, d_new, 0.0)
     d_gates = (
-        d_new * candidate * input_gate * (1 - input_gate),
-        d_new * input_gate * (1 - candidate * candidate),
-        d_new * step.previous_cell * forget_gate * (1 - forget_gate),
-        d_given * given_out * (1 - output_gate),
+        sigmoid_backward(d_new * candidate, input_gate),
+        tanh_backward(d_new * input_gate, candidate),
+        sigmoid_backward(d_new * step.previous_cell, forget_gate),
+        sigmoid_backward(d_given * squashed, output_gate),
     )
     return *(tensor.to(d_output.dtype) for tensor in (*d_gates, given_out)), d_new * forget_gate
 
@@ -340,7 +350,8 @@ class _WayBack:
         """
         d_inputs = []
         stop = inputs.shape[1]
-        for sizes in reversed(list(_chunks(step_sizes, self.weights.input))):
+        gate_bytes = GATE_BYTES_PER_LARGE_CHUNK if _suits_onednn(self.weights.recurrent) else GATE_BYTES_PER_CHUNK
+        for sizes in reversed(list(_chunks(step_sizes, self.weights.input, gate_bytes))):
             start = stop - sum(sizes)
             steps, trace = trace[-len(sizes) :], trace[: -len(sizes)]
             d_gates, unprojected, d_projected = self.through(steps, outputs[:, start:stop], d_outputs[:, start:stop])
@@ -415,11 +426,19 @@ def _add_weight_gradients(
 
 
 def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor):
-    """`total += left @ right`; in one precision without another tensor as large as the weight."""
-    if total.dtype == left.dtype:
-        total.baddbmm_(left, right)
-    else:
+    """`total += left @ right`; in one precision without another tensor as large as `total`, unless that is faster."""
+    if total.dtype != left.dtype:
         total.add_(torch.bmm(left, right))
+        return
+    outputs, words = left.shape[1:]
+    # Blocks, because a kernel is made and kept for every other number.
+    if outputs > 1 and words >= MIN_ONEDNN_WORDS and _suits_onednn(total):
+        words -= words % ROWS_PER_BLOCK
+        for place, of_left, of_right in zip(total, left, right, strict=True):
+            place.add_(PackedMatrix(of_right[None, :words], reorder=False).alone(of_left[:, :words].contiguous()))
+        left, right = left[:, :, words:], right[:, words:]
+    if left.shape[2]:
+        total.baddbmm_(left, right)
 
 
 __all__ = ["LSTMClips", "LSTMMatrices", "LSTMWeights", "lstm", "state_keeps", "step_chunks"]
