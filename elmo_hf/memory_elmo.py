@@ -19,11 +19,12 @@ LARGEST_LEARNED = 32 * 2**20 - 2**16  # bytes of a block from which glibc learns
 @functools.cache
 def keep_working_memory():
     """
-    Has glibc keep the memory that a call has freed for the next one, up to 64 MB, instead of giving it back to the
-    system: what comes anew from there is cleared page by page, a tenth of the time with few sentences.
+    Has glibc keep the memory that a call has freed for the next one, up to 64 MB of each of its heaps, instead of
+    giving it back to the system: what comes anew from there is cleared page by page, a tenth of the time with few
+    sentences.
 
-    glibc gives back what lies free beyond twice the largest block that it has seen freed: so it is shown one, which is
-    never written to. (`mallopt` would be a setting for all of the program; one made by its user stays as it is.)
+    glibc gives back what lies free beyond twice the largest block that it has seen freed, as any program with large
+    tensors shows it sooner or later: so it is shown one. (Unlike one by `mallopt`, a user's own setting stays.)
     """
     torch.empty(LARGEST_LEARNED, dtype=torch.uint8, device="cpu")
 

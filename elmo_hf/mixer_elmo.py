@@ -70,7 +70,7 @@ class ElmoMixer(nn.Module):
             layers = [self._normalize(layer, mask) for layer in layers]
         first, *weights = self.layer_weights().unbind()
         mix = first * layers[0]
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or any(layer.dtype != self.gamma.dtype for layer in layers):
             for weight, layer in zip(weights, layers[1:], strict=True):
                 mix = torch.addcmul(mix, weight, layer)
             mix = self.gamma * mix

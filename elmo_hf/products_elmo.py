@@ -142,7 +142,7 @@ class PackedMatrix:
         ]
 
     def alone(self, rows: torch.Tensor) -> torch.Tensor:
-        """As [`DenseMatrix.alone`], with as many rows as [`filled`] says, of one block."""
+        """As [`DenseMatrix.alone`]. A kernel is kept for each number of rows: give few different ones."""
         return torch.ops.mkldnn._linear_pointwise(rows, self.packed[0], None, "none", [], "")
 
     def add(self, total: Total, rows: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:

@@ -65,7 +65,7 @@ def test_values_and_gradients_are_those_of_the_plain_formula(
         monkeypatch.setattr(lstm_elmo, name, gate_bytes)
     monkeypatch.setattr(lstm_elmo, "MIN_ONEDNN_SIZE", 0)  # those are for fp32 alone
     for name in ("MIN_ONEDNN_WORDS", "ROWS_PER_BLOCK"):
-        monkeypatch.setattr(lstm_elmo, name, 2)
+        monkeypatch.setattr(lstm_elmo, name, 3)  # some chunks are whole blocks, some have words left over, or too few
     closeness = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {}
     tensors = random_case(directions, projected, dtype)
     leaves = [tensor for tensor in tensors if tensor is not None]

@@ -1,5 +1,7 @@
 """ElmoMixer: the formula of the paper, and each way to choose the weights."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -81,3 +83,17 @@ def test_weights_that_are_no_mix_are_refused(weights):
 def test_another_number_of_layers_is_refused():
     with pytest.raises(ValueError, match="mixes 3 layers, got 2"):
         ElmoMixer(3)(LAYERS[:2])
+
+
+@pytest.mark.parametrize("dtypes", list(itertools.product([torch.float32, torch.bfloat16], repeat=2)), ids=str)
+def test_a_mix_without_gradients_is_the_one_with_them_in_its_precision(dtypes):
+    """Also where the token layer has another precision than those above, and than the mixer."""
+    mixer = ElmoMixer(3)
+    layers = [torch.randn(4, 8).to(dtype) for dtype in (*dtypes, torch.float32)]
+    given = [layer.clone() for layer in layers]
+    expected = mixer(layers).detach()
+    with torch.no_grad():
+        found = mixer(layers)
+    assert found.dtype == expected.dtype
+    assert torch.equal(found, expected)
+    assert all(map(torch.equal, layers, given))

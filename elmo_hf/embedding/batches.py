@@ -6,7 +6,7 @@ from typing import TypeVar
 BATCH_TOKENS = 4096  # twice as many are no faster, small models or large, and take twice the memory
 SHORT = 8  # items of which at least so many are in a batch
 WINDOW = 4  # batches whose sentences are sorted by length together; their results are in memory together
-WINDOW_IN_ANY_ORDER = 16  # the same where results need not wait for each other: more than a shard of a corpus has
+WINDOW_IN_ANY_ORDER = 16  # the same where results need not wait for each other; most shards of a corpus have fewer
 
 Item = TypeVar("Item", bound=Sized)
 

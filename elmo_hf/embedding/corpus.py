@@ -18,7 +18,7 @@ from tqdm import tqdm
 from ..errors import TextError
 from ..processes import this_process
 from ..text_sources import STANDARD_INPUT
-from .batches import BATCH_TOKENS
+from .batches import BATCH_TOKENS, WINDOW_IN_ANY_ORDER
 from .corpus_progress import CorpusProgress
 from .embedder import ElmoEmbedder
 from .formats import find_format
@@ -105,7 +105,9 @@ def embed_corpus(
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     layout = Layout(embedder.hidden_size, *request.choice.lead, pooled=pooling is not None, dtype=dtype)
     written = find_format(out, output_format)(layout, {"layers": layers, "pooling": pooling})
-    settings = options | {"dtype": dtype, **asdict(reading), **fingerprint(embedder)}
+    # What shares a batch decides the last bits of its vectors.
+    batching = {"batches sorted together": WINDOW_IN_ANY_ORDER}
+    settings = options | {"dtype": dtype, **batching, **asdict(reading), **fingerprint(embedder)}
     work = WorkFolder(out, written.target(out))
     if process.is_main_process:
         work.begin(settings | {"bytes of input": [source.size for source in opened]}, resume)

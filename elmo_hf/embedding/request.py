@@ -61,7 +61,7 @@ class EmbeddingRequest:
         self, sentences: Iterable[Sentence], report: ProgressReport | None = None
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """
-        The number of each sentence and its vectors, those of similar length together, lazily; nothing is copied.
+        The number of each sentence and its vectors, those of similar length together, lazily, as the model gives them.
 
         Yields:
             Of each layer `(words, hidden_size)`, or pooled `(hidden_size,)`, which stay as they are until the next ones
@@ -106,16 +106,18 @@ class EmbeddingRequest:
         for number, places in enumerate(batches(window, self.batch_tokens)):
             if number and number % WINDOW == 0:
                 give_back_freed_memory()
-            sentences = [window[place] for place in places]
-            if self._is_document(sentences[0]):
-                document = self._document(sentences[0], report)
-                yield places[0], document.unbind() if self.choice.lead else [document]
-                report.done(1, 0)
-                continue
-            vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
-            for place, layers in zip(places, vectors, strict=True):
-                yield place, [pool(layer, self.pooling) for layer in layers]
-            report.done(len(sentences), sum(map(len, sentences)))
+            if self._is_document(window[places[0]]):
+                yield places[0], self._document_layers(window[places[0]], report)
+            else:
+                yield from self._batch([window[place] for place in places], places, report)
+
+    def _batch(
+        self, sentences: Sequence[TokenSource], places: Sequence[int], report: ProgressReport
+    ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
+        vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
+        for place, layers in zip(places, vectors, strict=True):
+            yield place, [pool(layer, self.pooling) for layer in layers]
+        report.done(len(sentences), sum(map(len, sentences)))
 
     def _in_order(
         self, window: Sequence[TokenSource], room: torch.Tensor, report: ProgressReport
@@ -146,6 +148,12 @@ class EmbeddingRequest:
         """Numbers in its result."""
         rows = self._words(sentence) if self.pooling is None else 1
         return math.prod(self.choice.lead) * rows * self._size
+
+    def _document_layers(self, document: TokenSource, report: ProgressReport) -> Sequence[torch.Tensor]:
+        """The result for a sentence that is longer than a batch, of each layer."""
+        vectors = self._document(document, report)
+        report.done(1, 0)
+        return vectors.unbind() if self.choice.lead else [vectors]
 
     def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
         """A sentence that is longer than a batch, a piece at a time, with no more than that beside the result."""

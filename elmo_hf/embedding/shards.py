@@ -105,7 +105,7 @@ def write_shard(
 ):
     """
     Args:
-        vectors: The number of each record, in any order, and its vectors, layer by layer; one at a time is in memory.
+        vectors: The number of each record, in any order, and its vectors, layer by layer.
         source: The [`digest`] of what the records were.
     """
     lengths = np.array([len(record.words) for record in records], dtype="<i8")
@@ -121,8 +121,8 @@ def write_shard(
             missing = set(range(len(records)))
             for number, layers in vectors:
                 stored = layout.stored(layers)
-                if len(stored) != rows[number]:
-                    raise RuntimeError(f"{path.name}: record {number} has {rows[number]} vectors, not {len(stored)}.")
+                if stored.shape != (shape := (rows[number], *layout.row)):
+                    raise RuntimeError(f"{path.name}: record {number} has vectors {shape}, not {stored.shape}.")
                 file.seek(places[number])
                 file.write(stored.data)
                 missing.discard(number)

@@ -332,9 +332,27 @@ def test_a_document_that_was_given_out_is_not_kept_while_the_next_one_is_embedde
 
     original = EmbeddingRequest._document
     monkeypatch.setattr(EmbeddingRequest, "_document", document)
-    for _ in EMBEDDER.embed_iter([["a", "bank"] * 40] * 3, batch_tokens=16):
+    text = [["a", "bank"] * 40] * 3
+    for _ in EMBEDDER.embed_iter(text, batch_tokens=16):
         pass
-    assert len(documents) == 3
+    for result in EMBEDDER._request("mix", None, False, 16).as_they_come(text):
+        del result
+    assert len(documents) == 6
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+@pytest.mark.parametrize("layers", ["mix", "all", 0, [0, -1]], ids=str)
+def test_results_that_come_in_any_order_are_those_of_their_sentences(layers, pooling):
+    """Several windows of batches, documents that are longer than a batch, empty sentences."""
+    text = [WORDS[: number % 4] * (5 if number % 7 == 6 else 1) for number in range(60)]
+    expected = EMBEDDER.embed(text, layers, pooling, batch_tokens=5)
+    found = {
+        number: np.stack(some) if isinstance(layers, list) or layers == "all" else some[0].copy()
+        for number, some in EMBEDDER._request(layers, pooling, False, 5).as_they_come(text)
+    }
+    assert sorted(found) == list(range(len(text)))
+    for number, wanted in enumerate(expected):
+        assert_close(found[number], wanted)
 
 
 def test_the_room_for_results_is_as_large_as_a_window_needs(monkeypatch):

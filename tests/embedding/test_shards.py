@@ -113,7 +113,7 @@ def test_an_error_leaves_nothing_behind(tmp_path):
 
 @pytest.mark.parametrize(
     ("vectors", "message"),
-    [([(0, 2)], "1 of 2 records"), ([(0, 2), (1, 2)], "record 1 has 1"), ([(0, 2), (0, 2)], "1 of 2 records")],
+    [([(0, 2)], "1 of 2 records"), ([(0, 2), (1, 2)], "record 1 has vectors"), ([(0, 2), (0, 2)], "1 of 2 records")],
 )
 def test_vectors_that_are_not_those_of_the_records_are_no_shard(tmp_path, vectors, message):
     records = [EmbeddedRecord("a b", ["a", "b"]), EmbeddedRecord("c", ["c"])]
