@@ -8,6 +8,10 @@ import torch
 from huggingface_hub.dataclasses import strict
 from torch import nn
 
+from .optimizers import MuonWithAdamW, decay_groups
+
+ADAM_BETAS = (0.9, 0.99)
+
 
 @strict
 @dataclass
@@ -43,7 +47,7 @@ class PretrainingSettings:
     epochs: int | None = 1
     seed: int = 0
     reset_probability: float | int = 0.5
-    optimizer: Literal["adamw", "adagrad"] = "adamw"
+    optimizer: Literal["adamw", "adagrad", "muon"] = "adamw"
     learning_rate: float | int = 2e-3
     weight_decay: float | int = 0.01
     warmup_steps: int = 500
@@ -100,17 +104,15 @@ class PretrainingSettings:
 
     def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over the model's parameters."""
-        matrices, others = [], []
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad:  # an LSTM's bias has a row for each direction
-                (others if parameter.ndim < 2 or name.endswith("bias") else matrices).append(parameter)
-        groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
+        if self.optimizer == "muon":
+            return MuonWithAdamW(model, lr=self.learning_rate, weight_decay=self.weight_decay, betas=ADAM_BETAS)
+        groups = decay_groups(list(model.named_parameters()))
         if self.optimizer == "adagrad":
             return torch.optim.Adagrad(
                 groups, lr=self.learning_rate, initial_accumulator_value=1.0, weight_decay=self.weight_decay
             )
         return torch.optim.AdamW(
-            groups, lr=self.learning_rate, betas=(0.9, 0.99), weight_decay=self.weight_decay, fused=True
+            groups, lr=self.learning_rate, betas=ADAM_BETAS, weight_decay=self.weight_decay, fused=True
         )
 
 

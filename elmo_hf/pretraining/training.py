@@ -44,6 +44,7 @@ class Progress:
     step: int = 0
     words: int = 0  # predicted per direction, over all processes
     seconds: float = 0.0  # in the loop, over all its starts
+    cpu_seconds: float = 0.0  # of the main process in the loop, over all its starts and all its threads
     losses: list[float] = field(default_factory=list)  # of the steps since the last record
 
 
@@ -145,15 +146,17 @@ class Pretrainer:
         settings = self.settings
         self.model.train()
         with self._signals(), compiled_kernels(settings.compile), self._bar() as bar:
-            started, logged = time.monotonic(), Progress(**vars(self.progress))
-            before = self.progress.seconds
+            logged = Progress(**vars(self.progress))
+            started = self.progress.seconds - time.monotonic()
+            cpu_started = self.progress.cpu_seconds - time.process_time()
             while settings.steps is None or self.progress.step < settings.steps:
                 result = self.step()
                 if result is None:
                     break
                 self.progress.step += 1
                 self.progress.words += result.words
-                self.progress.seconds = before + time.monotonic() - started
+                self.progress.seconds = started + time.monotonic()
+                self.progress.cpu_seconds = cpu_started + time.process_time()
                 self.progress.losses.append(result.loss)
                 bar.update()
                 step = self.progress.step
@@ -252,6 +255,7 @@ class Pretrainer:
             record = {"loss": loss, "learning_rate": self.optimizer.param_groups[0]["lr"]}
             record |= {"gradient_norm": result.gradient_norm, "words_per_second": speed}
             record |= {"words": self.progress.words, "hours": self.progress.seconds / 3600}
+            record |= {"cpu_hours": self.progress.cpu_seconds / 3600}
             self.history.add(self.progress.step, record)
 
     def _bar(self) -> tqdm:

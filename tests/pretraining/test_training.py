@@ -180,6 +180,7 @@ def test_the_history_has_loss_speed_and_full_softmax_perplexity_of_each_directio
         assert record.keys() >= {"learning_rate", "gradient_norm", "words", "hours"}
         assert 1 < record["loss"] < 4
         assert record["words_per_second"] > 0
+    assert 0 < losses[0]["cpu_hours"] < losses[-1]["cpu_hours"]
     evaluations = [record for record in records if "forward_perplexity" in record]
     assert [record["step"] for record in evaluations] == [4, 8]
     model = trainer.unwrapped
@@ -240,8 +241,9 @@ def stopped_at(folder: Path, step: int, other: Path) -> Path:
         ({}, {}),
         ({}, {"optimizer": "adagrad", "accumulate": 2, "epochs": 3}),
         ({"softmax_type": "adaptive", "softmax_cutoffs": [8, 14], "token_inputs": "both"}, {"window": 3}),
+        ({}, {"optimizer": "muon"}),
     ],
-    ids=["sampled", "accumulated", "adaptive"],
+    ids=["sampled", "accumulated", "adaptive", "muon"],
 )
 def test_a_resumed_run_repeats_the_uninterrupted_one_bit_for_bit(tmp_path, fields, settings):
     texts = [write_text(tmp_path / f"{part}.txt", random_documents([3, 4, 2], seed=part)) for part in range(3)]
