@@ -2,15 +2,21 @@
 Checkpoints that are there as a whole or not at all.
 
 A checkpoint is a folder `step-00001000`, written under another name and renamed when it is complete. Its manifest holds
-the size of every file, so that one that was torn later (a full disk, a copy that was cut short) is passed over.
+the size and the SHA-256 of every file: a checkpoint that was cut short or damaged later is passed over.
 """
 
+import hashlib
 import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 MANIFEST = "checkpoint.json"
 NAME = re.compile(r"step-(\d+)")
@@ -28,7 +34,11 @@ def partial_folder(folder: Path, step: int) -> Path:
 
 def complete(partial: Path, information: dict[str, Any]) -> Path:
     """Adds the manifest, and gives the checkpoint its name."""
-    files = {str(path.relative_to(partial)): path.stat().st_size for path in partial.rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(partial)): {"size": path.stat().st_size, "sha256": _sha256(path)}
+        for path in partial.rglob("*")
+        if path.is_file()
+    }
     with open(partial / MANIFEST, "w", encoding="utf-8") as file:
         json.dump(information | {"files": files}, file, indent=2)
         file.flush()
@@ -42,11 +52,25 @@ def complete(partial: Path, information: dict[str, Any]) -> Path:
 
 def is_complete(checkpoint: Path) -> bool:
     """Whether all files of a checkpoint are there, in the sizes that its manifest states."""
+    return _matches(checkpoint, lambda path, file: path.stat().st_size == file["size"])
+
+
+def is_intact(checkpoint: Path) -> bool:
+    """Whether all files of a checkpoint are, byte for byte, those that were written. Reads all of them."""
+    return is_complete(checkpoint) and _matches(checkpoint, lambda path, file: _sha256(path) == file["sha256"])
+
+
+def _matches(checkpoint: Path, check: Callable[[Path, dict[str, Any]], bool]) -> bool:
     try:
         files = json.loads((checkpoint / MANIFEST).read_text("utf-8"))["files"]
-        return all((checkpoint / name).stat().st_size == size for name, size in files.items())
+        return all(check(checkpoint / name, file) for name, file in files.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -56,8 +80,17 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def newest_complete(folder: Path) -> Path | None:
-    """The checkpoint to go on from."""
+    """The newest checkpoint that looks whole."""
     return next((checkpoint for checkpoint in checkpoints(folder) if is_complete(checkpoint)), None)
+
+
+def newest_intact(folder: Path) -> Path | None:
+    """The checkpoint to resume from; a warning names each damaged one that is passed over."""
+    for checkpoint in checkpoints(folder):
+        if is_intact(checkpoint):
+            return checkpoint
+        logger.warning(f"{checkpoint} is damaged: its files are not those that were written. It is passed over.")
+    return None
 
 
 def read_manifest(checkpoint: Path) -> dict[str, Any]:
@@ -77,7 +110,9 @@ __all__ = [
     "checkpoints",
     "complete",
     "is_complete",
+    "is_intact",
     "newest_complete",
+    "newest_intact",
     "partial_folder",
     "read_manifest",
     "rotate",

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 
 from ..configuration_elmo import ElmoConfig
 from ..errors import CheckpointError, RunError
+from ..locks import RunLock
 from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..processes import this_process
 from ..publishing import is_made_here, write_card
@@ -45,6 +46,11 @@ class RunText:
     column: str = "text"
     split: str = "train"
     pretokenized: bool = False
+
+    def fingerprints(self) -> dict[str, list[str | None]]:
+        """What changes when one of the texts does."""
+        heldout = self.heldout_corpus()
+        return {"text": self.corpus().fingerprints(), "heldout": [] if heldout is None else heldout.fingerprints()}
 
     def corpus(self) -> Corpus:
         """The text to train on."""
@@ -113,16 +119,19 @@ class Run:
                 "settings": settings.as_dict(),
                 "total_steps": steps,
                 "tracker": tracker,
+                "fingerprints": text.fingerprints(),
             }
         with _undone_by_failure(folder, process.is_main_process):
             if process.is_main_process:
                 folder.mkdir(parents=True, exist_ok=True)
-                model.config.save_pretrained(folder)
-                tokenizer.save_pretrained(folder)
-                write_atomically(folder / RUN, json.dumps(description, indent=2))
-            process.wait_for_everyone()
-            run = cls(folder, model, tokenizer, _read_description(folder))
-            run.trainer.save()  # from here on there is something to resume from
+            with RunLock(folder) if process.is_main_process else nullcontext():
+                if process.is_main_process:
+                    model.config.save_pretrained(folder)
+                    tokenizer.save_pretrained(folder)
+                    write_atomically(folder / RUN, json.dumps(description, indent=2))
+                process.wait_for_everyone()
+                run = cls(folder, model, tokenizer, _read_description(folder))
+                run.trainer.save()  # from here on there is something to resume from
         return run
 
     @classmethod
@@ -136,14 +145,17 @@ class Run:
         """
         folder, process = Path(folder).resolve(), this_process()
         description = _changed(_read_description(folder), changes)
-        tokenizer = ElmoTokenizer.from_pretrained(folder)
-        run = cls(folder, ElmoForPreTraining(ElmoConfig.from_pretrained(folder)), tokenizer, description)
-        if not run.trainer.resume():
-            raise RunError(
-                f"{folder} has no complete checkpoint: the run never began; remove the folder and start anew."
-            )
-        if process.is_main_process and changes:
-            write_atomically(folder / RUN, json.dumps(description, indent=2))
+        with RunLock(folder) if process.is_main_process else nullcontext():
+            if process.is_main_process:
+                _check_unchanged(description)
+            tokenizer = ElmoTokenizer.from_pretrained(folder)
+            run = cls(folder, ElmoForPreTraining(ElmoConfig.from_pretrained(folder)), tokenizer, description)
+            if not run.trainer.resume():
+                raise RunError(
+                    f"{folder} has no complete checkpoint: the run never began; remove the folder and start anew."
+                )
+            if process.is_main_process and changes:
+                write_atomically(folder / RUN, json.dumps(description, indent=2))
         return run
 
     def train(self) -> Perplexity | None:
@@ -154,11 +166,14 @@ class Run:
             Perplexity on all of the held-out text; `None` without one, and after a signal.
         """
         trainer, result = self.trainer, None
-        trainer.train()
-        if not trainer.was_interrupted:
-            result = trainer.evaluate()
-            self.save_model()
-        trainer.accelerator.end_training()
+        try:
+            trainer.train()
+            if not trainer.was_interrupted:
+                result = trainer.evaluate()
+                self.save_model()
+            trainer.accelerator.end_training()
+        finally:
+            RunLock(self.folder).release()
         return result
 
     def save_model(self):
@@ -178,6 +193,25 @@ class Run:
             finally:
                 shutil.rmtree(stage, ignore_errors=True)
         self.trainer.accelerator.wait_for_everyone()
+
+
+def _check_unchanged(description: dict[str, Any]):
+    """Refuses text that is not the one with which the run was begun: it would go on somewhere else in it."""
+    begun = description.get("fingerprints")  # not there in runs of earlier versions
+    if begun is None:
+        return
+    text = RunText(**description["text"])
+    remedy = "Put the text back as it was, or start a new run from this one's model with --from."
+    for part, corpus in (("text", text.corpus()), ("heldout", text.heldout_corpus())):
+        names = [] if corpus is None else corpus.shards
+        if len(names) != len(begun[part]):
+            raise RunError(
+                f"The run was begun with {len(begun[part])} files of {part}, now there are {len(names)}. {remedy}"
+            )
+        now = [] if corpus is None else corpus.fingerprints()
+        for name, before, after in zip(names, begun[part], now, strict=True):
+            if before != after:
+                raise RunError(f"{name} has changed since the run was begun. {remedy}")
 
 
 def _refuse_run(folder: Path):

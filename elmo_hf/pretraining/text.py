@@ -6,6 +6,7 @@ documents. Nothing but the document being read, and the block it came in, is in 
 """
 
 import glob
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -26,6 +27,8 @@ from ..text_sources import (
 )
 
 Source = str | os.PathLike[str]
+
+FINGERPRINT_BLOCKS, FINGERPRINT_BYTES = 16, 1 << 16
 
 
 class Corpus:
@@ -73,6 +76,13 @@ class Corpus:
         sizes = [shard.size for shard in self._shards]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
+    def fingerprints(self) -> list[str | None]:
+        """
+        For each shard what changes when its text does: of a file its size and a digest of blocks spread over it, of a
+        dataset its own fingerprint; `None` where there is none, as of a stream.
+        """
+        return [shard.fingerprint() for shard in self._shards]
+
     def documents(self, shard: int, start: int = 0, *, report: Report | None = None) -> Iterator[list[str]]:
         """
         The documents of a shard, each a list of one or more sentences: lines without the white space around them.
@@ -109,6 +119,14 @@ class _FileShard:
         with one_line_errors(f"{self.name} cannot be read", OSError):
             return os.path.getsize(self.name)
 
+    def fingerprint(self) -> str:
+        digest, size = hashlib.sha256(), self.size
+        with one_line_errors(f"{self.name} cannot be read", OSError), open(self.name, "rb") as file:
+            for block in range(FINGERPRINT_BLOCKS):  # the first one at the start, the last one at the end
+                file.seek(max(size - FINGERPRINT_BYTES, 0) * block // (FINGERPRINT_BLOCKS - 1))
+                digest.update(file.read(FINGERPRINT_BYTES))
+        return f"{size}:{digest.hexdigest()[:32]}"
+
     def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
         document: list[str] = []
         for lines in read_lines(self.name, report):
@@ -133,7 +151,11 @@ class _DatasetShard:
         self.identity = ("dataset", identity)
         self._column = column
         self._values = DatasetColumn(name, dataset, self._find)
+        self._fingerprint: str | None = getattr(dataset, "_fingerprint", None)  # of `datasets`, for its own cache
         self.size = self._values.size
+
+    def fingerprint(self) -> str | None:
+        return self._fingerprint
 
     def _find(self, columns: Sequence[str]) -> str:
         if self._column not in columns:

@@ -169,6 +169,8 @@ class Pretrainer:
                     self.save()
                 if self._stop_everywhere():
                     break
+        if self.accelerator.is_main_process and self.progress.losses:
+            self.history.add(self.progress.step, self._clocks())  # of the steps since the last record of a loss
         self.save()
         return self.progress
 
@@ -254,9 +256,12 @@ class Pretrainer:
         if self.accelerator.is_main_process:
             record = {"loss": loss, "learning_rate": self.optimizer.param_groups[0]["lr"]}
             record |= {"gradient_norm": result.gradient_norm, "words_per_second": speed}
-            record |= {"words": self.progress.words, "hours": self.progress.seconds / 3600}
-            record |= {"cpu_hours": self.progress.cpu_seconds / 3600}
-            self.history.add(self.progress.step, record)
+            self.history.add(self.progress.step, record | self._clocks())
+
+    def _clocks(self) -> dict[str, float]:
+        """What the run has read and taken so far."""
+        hours, cpu_hours = self.progress.seconds / 3600, self.progress.cpu_seconds / 3600
+        return {"words": self.progress.words, "hours": hours, "cpu_hours": cpu_hours}
 
     def _bar(self) -> tqdm:
         return tqdm(
@@ -314,7 +319,7 @@ class Pretrainer:
 
     def resume(self) -> bool:
         """Goes on from the newest complete checkpoint, if there is one."""
-        checkpoint = checkpoints.newest_complete(self.folder / CHECKPOINTS)
+        checkpoint = checkpoints.newest_intact(self.folder / CHECKPOINTS)
         if checkpoint is None:
             return False
         manifest = checkpoints.read_manifest(checkpoint)

@@ -1,5 +1,6 @@
 """A checkpoint is there as a whole or not at all, and there is always one to go on from."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from elmo_hf.pretraining.checkpoints import (
     complete,
     is_complete,
     newest_complete,
+    newest_intact,
     partial_folder,
     read_manifest,
     rotate,
@@ -39,7 +41,9 @@ def test_a_complete_checkpoint_has_its_name_its_files_and_what_was_said_of_it(tm
     assert is_complete(found)
     assert {name: (found / name).read_bytes() for name in FILES} == FILES
     manifest = read_manifest(found)
-    assert manifest["files"] == {name: len(content) for name, content in FILES.items()}
+    assert manifest["files"] == {
+        name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in FILES.items()
+    }
     assert (manifest["step"], manifest["progress"]) == (30, {"words": 5})
     assert not partial_folder(tmp_path, 30).exists()
 
@@ -151,3 +155,14 @@ def test_the_same_step_again_replaces_the_first(tmp_path):
     assert read_manifest(found)["again"]
     assert (found / "more").read_bytes() == b"new"
     assert not (found / "empty").exists()
+
+
+@pytest.mark.parametrize("name", [name for name, content in FILES.items() if content])
+def test_a_checkpoint_with_one_changed_byte_is_passed_over(tmp_path, name):
+    older, newer = save(tmp_path, 10, 20)
+    assert newest_intact(tmp_path) == newer
+    content = bytearray((newer / name).read_bytes())
+    content[-1] ^= 1
+    (newer / name).write_bytes(content)
+    assert is_complete(newer)
+    assert newest_intact(tmp_path) == older

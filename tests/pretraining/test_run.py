@@ -303,6 +303,89 @@ def test_a_tracker_gets_the_last_evaluation_too(begin, text, tmp_path):
     assert b"loss" in written
 
 
+def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before_and_no_number(begin, tmp_path):
+    begin(tmp_path / "whole", steps=9, save_every=3).train()
+    begin(tmp_path / "run", steps=9, save_every=3).train()
+    damaged = tmp_path / "run" / "checkpoints" / "step-00000009" / "random_states_0.pkl"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 4
+    damaged.write_bytes(content)
+    again = Run.resume(tmp_path / "run")
+    assert again.trainer.progress.step == 6
+    again.train()
+    assert recorded_losses(tmp_path / "run") == recorded_losses(tmp_path / "whole")
+
+
+def _replace_a_word(path: Path):
+    path.write_text(path.read_text("utf-8").replace("e", "a", 1), "utf-8")
+
+
+def _add_a_sentence(path: Path):
+    path.write_text(path.read_text("utf-8") + "the cat sees\n", "utf-8")
+
+
+@pytest.mark.parametrize("change", [_replace_a_word, _add_a_sentence])
+@pytest.mark.parametrize("part", ["text", "heldout"])
+def test_text_that_has_changed_since_the_run_was_begun_is_named(begin, text, tmp_path, part, change):
+    heldout = write_text(tmp_path / "heldout.txt", random_documents([4], seed=8))
+    begin(tmp_path / "run", heldout=[heldout], steps=2)
+    changed = text if part == "text" else heldout
+    before = changed.read_text("utf-8")
+    change(changed)
+    with pytest.raises(RunError, match=rf"{changed.name} has changed since the run was begun\. Put the text back"):
+        Run.resume(tmp_path / "run")
+    changed.write_text(before, "utf-8")
+    Run.resume(tmp_path / "run").train()
+
+
+def test_another_file_in_the_folder_of_the_text_is_noticed(begin, tmp_path):
+    (tmp_path / "texts").mkdir()
+    write_text(tmp_path / "texts" / "a.txt", DOCUMENTS)
+    begin(tmp_path / "run", sources=[str(tmp_path / "texts")], steps=2)
+    write_text(tmp_path / "texts" / "b.txt", DOCUMENTS)
+    with pytest.raises(RunError, match="begun with 1 files of text, now there are 2"):
+        Run.resume(tmp_path / "run")
+
+
+def test_a_run_that_another_process_has_is_refused_and_untouched(begin, tmp_path):
+    begin(tmp_path / "run", steps=2).train()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, str(tmp_path / "run")], stdout=subprocess.PIPE, cwd=ROOT, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+        with pytest.raises(RunError, match=f"is in use by process {holder.pid}: wait for it to end"):
+            Run.resume(tmp_path / "run", steps=4)
+        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+    finally:
+        holder.kill()
+        holder.communicate()
+    Run.resume(tmp_path / "run", steps=4).train()
+    assert max(recorded_losses(tmp_path / "run")) == 4
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+HOLD_LOCK = """
+import sys, time
+from pathlib import Path
+from elmo_hf.locks import RunLock
+lock = RunLock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_card_counts_all_steps_of_a_run_that_was_prolonged(begin, tmp_path):
+    begin(tmp_path / "run", steps=5, log_every=3).train()
+    Run.resume(tmp_path / "run", steps=7).train()
+    card = (tmp_path / "run" / "README.md").read_text("utf-8")
+    words = Run.resume(tmp_path / "run").trainer.progress.words
+    assert f"`elmo-hf pretrain`: 7 steps, {words:,} words" in card
+    assert "| steps | 7 |" in card
+
+
 # ---- Killed for real. The commands are those of the command line, in processes of their own.
 
 
