@@ -229,32 +229,32 @@ def load_named_dataset(name: str, split: str, *, streaming: bool) -> Any:
         return datasets.load_dataset(path, config or None, split=split, streaming=streaming)
 
 
-class DatasetColumn:
+class DatasetColumns:
     """
-    A column of a dataset, many rows at a time.
+    Some columns of a dataset, many rows at a time.
 
     Args:
         name: Of the dataset, for messages.
         dataset: As [`load_saved_dataset`] and [`load_named_dataset`] give it.
-        find: Chooses the column among the names that are there, or refuses them.
+        choose: Chooses columns among the names that are there, or refuses them.
 
     Attributes:
         size (`int`, *optional*): Bytes; `None` if the length of the dataset is not known.
     """
 
-    def __init__(self, name: str, dataset: Any, find: Callable[[Sequence[str]], str]):
-        self.name, self._find = name, find
+    def __init__(self, name: str, dataset: Any, choose: Callable[[Sequence[str]], list[str]]):
+        self.name, self._choose = name, choose
         self._rows: int | None = None
         self.size: int | None = None
         if dataset.column_names is not None:  # not known of every stream
-            dataset = dataset.select_columns([find(dataset.column_names)])
+            dataset = dataset.select_columns(choose(dataset.column_names))
         if hasattr(dataset, "num_rows"):
             dataset = dataset.with_format(None)
             self._rows, self.size = dataset.num_rows, dataset.data.nbytes
         self._dataset = dataset
 
-    def read(self, report: Report) -> Iterator[list]:
-        """The column's values; the bytes of `size` that were read are reported."""
+    def read(self, report: Report) -> Iterator[dict[str, list]]:
+        """The values of each column, some rows at a time; the bytes of `size` that were read are reported."""
         reading = f"{self.name} cannot be read"
         with one_line_errors(reading, Exception):
             batches = iter(self._dataset.iter(batch_size=ROWS))
@@ -264,13 +264,14 @@ class DatasetColumn:
                 batch = next(batches, None)
             if batch is None:
                 break
-            values = batch[self._find(list(batch))]
+            columns = {column: batch[column] for column in self._choose(list(batch))}
+            rows = len(next(iter(columns.values())))
             if self._rows and self.size:  # rows are counted, bytes are reported
-                report((position + len(values)) * self.size // self._rows - position * self.size // self._rows)
-                position += len(values)
+                report((position + rows) * self.size // self._rows - position * self.size // self._rows)
+                position += rows
             else:
-                report(sum(len(value) for value in values if isinstance(value, str)))
-            yield values
+                report(sum(len(value) for column in columns.values() for value in column if isinstance(value, str)))
+            yield columns
 
 
 def _import_datasets(source: str) -> ModuleType:
@@ -310,7 +311,7 @@ def in_one_line(error: Exception) -> str:
 __all__ = [
     "FILE_NAME",
     "STANDARD_INPUT",
-    "DatasetColumn",
+    "DatasetColumns",
     "Report",
     "in_one_line",
     "is_saved_dataset",

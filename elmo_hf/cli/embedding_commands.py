@@ -70,8 +70,21 @@ def embed(
     words: Annotated[
         bool, typer.Option("--words", help="Words are what blanks separate; else the tokenizer finds them.")
     ] = False,
+    keep_columns: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-columns",
+            metavar="NAMES",
+            help='Other columns to write beside the vectors: names with commas between them, or "all". For .parquet, '
+            ".arrow, .safetensors and .npz.",
+            show_default=False,
+        ),
+    ] = None,
     batch_tokens: Annotated[int, typer.Option(help="Tokens that go through the model together.")] = BATCH_TOKENS,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an output that is there; begin a stopped run anew.")
+    ] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read, and count them.")
     ] = False,
@@ -100,8 +113,10 @@ def embed(
             column=column,
             split=split,
             words=words,
+            keep_columns=keep_columns.split(",") if keep_columns else (),
             batch_tokens=batch_tokens,
             resume=resume,
+            overwrite=overwrite,
             skip_bad=skip_bad,
         )
     part(process)

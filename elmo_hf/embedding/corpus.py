@@ -8,6 +8,7 @@ often the run was stopped, and however many processes shared it.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from accelerate import PartialState
 from tqdm import tqdm
 
-from ..errors import TextError
+from ..errors import FolderError, TextError
 from ..processes import this_process
 from ..text_sources import STANDARD_INPUT
 from .batches import BATCH_TOKENS, WINDOW_IN_ANY_ORDER
@@ -66,8 +67,10 @@ def embed_corpus(
     column: str | None = None,
     split: str = "train",
     words: bool = False,
+    keep_columns: Sequence[str] = (),
     batch_tokens: int = BATCH_TOKENS,
     resume: bool = False,
+    overwrite: bool = False,
     skip_bad: bool = False,
     progress: bool = True,
 ) -> CorpusSummary:
@@ -76,13 +79,15 @@ def embed_corpus(
 
     Args:
         sources: One or more: files, plain or compressed; datasets on disk or on the Hub; `"-"` for standard input.
-        out: The output, which must not be there yet. Beside it, as long as it is not complete, is `OUT.parts`.
+        out: The output. Beside it, as long as it is not complete, is `OUT.parts`.
         embedder: Default: the model that comes with this package.
         layers, pooling, batch_tokens: As in [`ElmoEmbedder.embed`].
         dtype: Of the stored numbers: "float32", "float16" or "bfloat16".
         output_format: "safetensors", "parquet", "arrow", "hdf5", "npy" or "npz". Default: what the name says.
-        input_format, column, split, words: As in [`ReadingOptions`].
+        input_format, column, split, words, keep_columns: As in [`ReadingOptions`].
         resume: Whether to go on with a run that was stopped, if there is one.
+        overwrite: Whether to begin anew where there is an output, or a run that was stopped. An output is replaced
+            when the new one is complete.
         skip_bad: Whether a line that cannot be read is left out and counted; else it is an error.
         progress: Whether to show a bar.
 
@@ -94,7 +99,8 @@ def embed_corpus(
     >>> embed_corpus(["sentences.txt"], "vectors.parquet", pooling="mean").records
     1000
     ```"""
-    reading, process, out = ReadingOptions(input_format, column, split, words), this_process(), Path(out).absolute()
+    reading = ReadingOptions(input_format, column, split, words, tuple(keep_columns))
+    process, out = this_process(), Path(out).absolute()
     given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
     opened = open_corpus([os.fspath(source) for source in given], reading)
     _refuse_shared_input(opened, process)
@@ -105,24 +111,31 @@ def embed_corpus(
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     layout = Layout(embedder.hidden_size, *request.choice.lead, pooled=pooling is not None, dtype=dtype)
     written = find_format(out, output_format)(layout, {"layers": layers, "pooling": pooling})
+    if keep_columns and not written.keeps_columns:
+        raise FolderError(
+            f"{written.name} has no place for other columns: take .parquet, .arrow, .safetensors or .npz."
+        )
     # What shares a batch decides the last bits of its vectors.
     batching = {"batches sorted together": WINDOW_IN_ANY_ORDER}
     settings = options | {"dtype": dtype, **batching, **asdict(reading), **fingerprint(embedder)}
     work = WorkFolder(out, written.target(out))
-    if process.is_main_process:
-        work.begin(settings | {"bytes of input": [source.size for source in opened]}, resume)
-    process.wait_for_everyone()
     run = _Run(embedder, request, opened, work, layout)
     is_shown = progress and process.is_main_process
-    shards = run.embed(process, skip_bad, is_shown)
-    process.wait_for_everyone()  # all have seen the shards before they go
-    records, number = (sum(getattr(shard, name) for shard in shards) for name in ("num_records", "num_words"))
-    if process.is_main_process:
-        with tqdm(total=records, desc="writing", unit="record", disable=not is_shown) as bar, work.written():
-            written.finish(shards, out, work.path, bar.update)
-        work.remove()
+    settings |= {"bytes of input": [source.size for source in opened]}
+    with work.begun(settings, resume, overwrite) if process.is_main_process else nullcontext():
+        process.wait_for_everyone()
+        shards = run.embed(process, skip_bad, is_shown)
+        process.wait_for_everyone()  # all have seen the shards before they go
+        counts = [sum(getattr(shard, name) for shard in shards) for name in ("num_records", "num_words")]
+        if process.is_main_process:
+            with tqdm(total=counts[0], desc="writing", unit="record", disable=not is_shown) as bar, work.written():
+                replaced = written.files(out)
+                written.finish(shards, out, work.path, bar.update)
+                for old in replaced - written.files(out):
+                    old.unlink(missing_ok=True)
+            work.remove()
     process.wait_for_everyone()
-    return CorpusSummary(written.target(out), records, number, run.skipped, run.bad)
+    return CorpusSummary(written.target(out), *counts, run.skipped, run.bad)
 
 
 def _refuse_shared_input(sources: Iterable[Source], process: PartialState):
@@ -208,7 +221,7 @@ class _Run:
             cache.clear()  # the last bits of a word's vector depend on what it was encoded with
         given = [record.text if record.words is None else record.words for record in task.records]
         records = [
-            EmbeddedRecord(record.text, list(tokens.words))
+            EmbeddedRecord(record.text, list(tokens.words), record.columns)
             for record, tokens in zip(task.records, self.embedder.tokenize(given), strict=True)
         ]
         words = [record.words for record in records]

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from .shards import ENDING, NUMPY_DTYPES, Batch, Layout, Shard
 
 BATCH_BYTES = 1 << 23  # of vectors that are in memory while a file is assembled
 
+JSON = "json"  # the type of a kept column that has no other
 Advance = Callable[[int], object]  # is told the number of records that were written
 
 
@@ -33,6 +35,7 @@ class OutputFormat:
     name: str
     endings: tuple[str, ...]
     dtypes: tuple[str, ...] = ("float32", "float16")
+    keeps_columns = False  # whether a record's other columns have a place
 
     def __init__(self, layout: Layout, about: dict[str, Any]):
         if layout.dtype not in self.dtypes:
@@ -44,6 +47,10 @@ class OutputFormat:
     def target(self, out: Path) -> Path:
         """The file that is there when all is."""
         return out
+
+    def files(self, out: Path) -> set[Path]:
+        """All files of an output that is there."""
+        return {out} if out.exists() else set()
 
     def finish(self, shards: Sequence[Shard], out: Path, stage: Path, advance: Advance):
         """
@@ -73,9 +80,21 @@ class SafetensorsFormat(OutputFormat):
     name = "safetensors"
     endings = (ENDING,)
     dtypes = ("float32", "float16", "bfloat16")
+    keeps_columns = True
 
     def target(self, out: Path) -> Path:
         return out.with_name(f"{out.name}.index.json")
+
+    def files(self, out: Path) -> set[Path]:
+        index = self.target(out)
+        if not index.exists():
+            return set()
+        try:
+            names = {str(shard["file"]) for shard in json.loads(index.read_text("utf-8"))["shards"]}
+        except (ValueError, LookupError, TypeError):  # no index that was written here
+            names = set()
+        own = re.compile(rf"{re.escape(out.name.removesuffix(ENDING))}-\d+-of-\d+{re.escape(ENDING)}")
+        return {index, *(out.with_name(name) for name in names if own.fullmatch(name))}
 
     def finish(self, shards: Sequence[Shard], out: Path, stage: Path, advance: Advance):
         files = []
@@ -109,11 +128,17 @@ def _link(source: Path, target: Path):
 
 
 class _ArrowTable(OutputFormat):
-    """Columns `text`, `words` and `vectors`: lists of `size` numbers, in a list of words, in one of layers."""
+    """
+    Columns `text`, `words` and `vectors`: lists of `size` numbers, in a list of words, in one of layers; and those that
+    were kept, in the type that fits all their values, else as JSON.
+    """
+
+    keeps_columns = True
 
     def __init__(self, layout: Layout, about: dict[str, Any]):
         super().__init__(layout, about)
         self._arrow = import_extra("pyarrow", "embed", self.name)
+        self._kept: dict[str, Any] = {}  # the types of the columns that were kept
 
     def _schema(self):
         arrow, layout = self._arrow, self.layout
@@ -122,11 +147,35 @@ class _ArrowTable(OutputFormat):
             vectors = arrow.list_(vectors)
         if layout.layers is not None:
             vectors = arrow.list_(vectors, layout.layers)
-        return arrow.schema({"text": arrow.string(), "words": arrow.list_(arrow.string()), "vectors": vectors}.items())
+        columns = {"text": arrow.string(), "words": arrow.list_(arrow.string()), "vectors": vectors}
+        columns |= {name: arrow.string() if kind == JSON else kind for name, kind in self._kept.items()}
+        return arrow.schema(columns.items())
 
     def _table(self, batch: Batch):
-        texts, words = zip(*batch.records, strict=True)
-        return self._arrow.table([texts, words, self._vectors(batch)], schema=self._schema())
+        texts, words, columns = zip(*batch.records, strict=True)
+        kept = [self._kept_values(name, [(values or {}).get(name) for values in columns]) for name in self._kept]
+        return self._arrow.table([texts, words, self._vectors(batch), *kept], schema=self._schema())
+
+    def _find_kept(self, shards: Sequence[Shard]):
+        """The types that fit all values of the kept columns; text, for JSON, where there is no other."""
+        kinds: dict[str, set[str]] = {}
+        for record in (record for shard in shards for record in shard.records()):
+            for name, value in (record.columns or {}).items():
+                kinds.setdefault(name, set()).add(_kind_of_value(value))
+        arrow = self._arrow
+        types = {"bool": arrow.bool_(), "int": arrow.int64(), "float": arrow.float64(), "str": arrow.string()}
+        types |= {"words": arrow.list_(arrow.string())}
+        for name, found in kinds.items():
+            found.discard("null")
+            if found == {"int", "float"}:
+                found = {"float"}
+            self._kept[name] = types.get(found.pop(), JSON) if len(found) == 1 else JSON
+
+    def _kept_values(self, name: str, values: list[Any]):
+        kind = self._kept[name]
+        if kind == JSON:
+            return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+        return values
 
     def _vectors(self, batch: Batch):
         arrow, layout, flat, lengths = self._arrow, self.layout, batch.vectors, batch.lengths
@@ -153,6 +202,17 @@ class _ArrowTable(OutputFormat):
                 advance(len(batch.records))
 
 
+def _kind_of_value(value: Any) -> str:
+    """What a type of Arrow's can be found for, or "other"."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "words" if all(isinstance(part, str) for part in value) else "other"
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        return "other"
+    return type(value).__name__ if isinstance(value, (bool, int, float, str)) else "other"
+
+
 class ParquetFormat(_ArrowTable):
     """Parquet, with row groups of a few records."""
 
@@ -167,6 +227,7 @@ class ParquetFormat(_ArrowTable):
             "use_dictionary": ["words.list.element"],
             "write_statistics": False,
         }
+        self._find_kept(shards)
         with parquet.ParquetWriter(path, self._schema(), **options) as writer:
             self._write_tables(writer, shards, advance)
 
@@ -179,6 +240,7 @@ class ArrowFormat(_ArrowTable):
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
         ipc = import_extra("pyarrow.ipc", "embed", self.name)
+        self._find_kept(shards)
         with self._arrow.OSFile(str(path), "wb") as file, ipc.new_stream(file, self._schema()) as writer:
             self._write_tables(writer, shards, advance)
 
@@ -278,6 +340,8 @@ class NpyFormat(OutputFormat):
 
 class NpzFormat(OutputFormat):
     """The three arrays of a shard, of all records: `vectors`, `lengths` and `records`."""
+
+    keeps_columns = True
 
     name = "A .npz file"
     endings = (".npz",)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ..conll import FORM, ColumnLine, column_sentences
+from ..conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
 from ..errors import TextError
 from ..extras import import_extra
 from ..records import Row, find_column, json_rows, kind_of, table_rows
 from ..text_inputs_elmo import without_surrogates
 from ..text_sources import (
     STANDARD_INPUT,
-    DatasetColumn,
+    DatasetColumns,
     Report,
     lines_or_errors,
     load_named_dataset,
@@ -26,6 +26,8 @@ from ..text_sources import (
     split_words,
 )
 
+ALL_COLUMNS = ("all",)  # as `keep_columns`
+OUTPUT_COLUMNS = ("text", "words", "vectors")
 COLUMNS = ("text", "sentence", "words", "tokens")  # names that are known
 ROWS = 100  # of Parquet read at a time; a row may be a book
 
@@ -39,10 +41,12 @@ class Record(NamedTuple):
     Args:
         text: As it was given; words with blanks between them.
         words: `None` where the tokenizer is to find them.
+        columns: What is kept beside the text, by the name of its column; plain values. `None` where nothing is.
     """
 
     text: str
     words: list[str] | None = None
+    columns: dict[str, Any] | None = None
 
 
 class Source(NamedTuple):
@@ -69,12 +73,15 @@ class ReadingOptions:
             number, from 0. Default: one whose name is usual; the first of CoNLL.
         split: Of datasets.
         words: Whether the words of a text are what blanks separate. Else the tokenizer finds them.
+        keep_columns: Other columns to keep beside the text: their names (of CoNLL numbers, from 0; of CoNLL-U fields,
+            as "upos"), or `ALL_COLUMNS`.
     """
 
     kind: Kind | None = None
     column: str | None = None
     split: str = "train"
     words: bool = False
+    keep_columns: tuple[str, ...] = ()
 
     def open(self, name: str) -> Source:
         """A file, a dataset on disk or on the Hub, or standard input; what cannot be read is refused here, or later."""
@@ -89,8 +96,11 @@ class ReadingOptions:
                 size = os.path.getsize(name)
         if kind in ("conll", "conllu"):
             column = self._column_number(name) if kind == "conll" else FORM
-            return Source(name, size, lambda report: _from_columns(name, column, kind == "conllu", report))
+            kept = None if self.keep_columns == ALL_COLUMNS else self._kept_numbers(name, kind)
+            return Source(name, size, lambda report: _from_columns(name, column, kept, kind == "conllu", report))
         if kind == "text":
+            if self.keep_columns:
+                raise TextError(f"{source_name(name)} is text, which has no columns to keep.")
             return Source(name, size, lambda report: self._from_lines(name, report))
         if kind == "jsonl":
             return Source(name, size, lambda report: self._from_rows(json_rows(name, report)))
@@ -112,6 +122,18 @@ class ReadingOptions:
             raise TextError(f"{name} has columns by number, from 0, and none {self.column!r}.")
         return int(self.column)
 
+    def _kept_numbers(self, name: str, kind: str) -> dict[str, int]:
+        """The numbers of the columns of CoNLL to keep, by name."""
+        if kind == "conllu":
+            names = {field: number for number, field in enumerate(CONLLU_FIELDS)}
+        else:
+            names = {column: int(column) for column in self.keep_columns if column.isdigit()}
+        for column in self.keep_columns:
+            if column not in names:
+                there = ", ".join(CONLLU_FIELDS) if kind == "conllu" else "numbers, from 0"
+                raise TextError(f"{name} has no column {column!r} to keep: its columns are {there}.")
+        return {column: names[column] for column in self.keep_columns}
+
     # ---- lines
 
     def _from_lines(self, name: str, report: Report) -> Iterator[Record | TextError]:
@@ -128,12 +150,26 @@ class ReadingOptions:
             try:
                 if isinstance(row, TextError):
                     raise row
-                yield self._of_value(self._choose(row.values, row.where), row.where)
+                yield self._of_row(row.values, row.where)
             except TextError as error:
                 yield error
 
-    def _choose(self, values: Mapping[str, Any] | None, where: str) -> Any:
-        return None if values is None else values[find_column(values, self.column, COLUMNS, where)]
+    def _of_row(self, values: Mapping[str, Any] | None, where: str) -> Record:
+        if values is None:  # a blank line
+            return Record("", [], {} if self.keep_columns else None)
+        chosen, *kept = self._choose(list(values), where)
+        record = self._of_value(values[chosen], where)
+        return record._replace(columns={name: _plain(values[name]) for name in kept}) if self.keep_columns else record
+
+    def _choose(self, names: Sequence[str], where: str) -> list[str]:
+        """The column of the text, and those to keep."""
+        chosen = find_column(dict.fromkeys(names), self.column, COLUMNS, where)
+        wanted = [name for name in names if name != chosen] if self.keep_columns == ALL_COLUMNS else self.keep_columns
+        for name in wanted:
+            find_column(dict.fromkeys(names), name, (), where)
+            if name in OUTPUT_COLUMNS and name != chosen:
+                raise TextError(f"{where}: the column {name!r} cannot be kept, as the output has one of this name.")
+        return list(dict.fromkeys([chosen, *wanted]))
 
     def _of_value(self, value: Any, where: str) -> Record:
         """A text, a list of words, or nothing."""
@@ -152,8 +188,8 @@ class ReadingOptions:
             dataset = load_saved_dataset(name, self.split)
         else:
             dataset = load_named_dataset(name, self.split, streaming=True)
-        column = DatasetColumn(name, dataset, lambda names: self._find(names, name))
-        return Source(name, column.size, lambda report: self._from_values(column.read(report), name))
+        columns = DatasetColumns(name, dataset, lambda names: self._choose(names, name))
+        return Source(name, columns.size, lambda report: self._from_values(columns.read(report), name))
 
     def _parquet(self, name: str) -> Source:
         parquet = import_extra("pyarrow.parquet", "embed", f"Reading {name}")
@@ -161,18 +197,15 @@ class ReadingOptions:
             size = os.path.getsize(name)
             with parquet.ParquetFile(name) as file:
                 names = file.schema_arrow.names
-        column = self._find(names, name)
-        return Source(name, size, lambda report: self._from_values(_parquet_values(name, column, report), name))
+        columns = self._choose(names, name)
+        return Source(name, size, lambda report: self._from_values(_parquet_values(name, columns, report), name))
 
-    def _find(self, names: Sequence[str], where: str) -> str:
-        return find_column(dict.fromkeys(names), self.column, COLUMNS, where)
-
-    def _from_values(self, batches: Iterable[Sequence[Any]], name: str) -> Iterator[Record | TextError]:
+    def _from_values(self, batches: Iterable[dict[str, list]], name: str) -> Iterator[Record | TextError]:
         row = 0
-        for values in batches:
-            for value in values:
+        for columns in batches:
+            for values in zip(*columns.values(), strict=True):
                 try:
-                    yield self._of_value(value, f"{name}, row {row}")
+                    yield self._of_row(dict(zip(columns, values, strict=True)), f"{name}, row {row}")
                 except TextError as error:
                     yield error
                 row += 1
@@ -182,27 +215,51 @@ def _of_words(words: list[str]) -> Record:
     return Record(" ".join(words), words)
 
 
-def _from_columns(name: str, column: int, conllu: bool, report: Report) -> Iterator[Record | TextError]:
+def _plain(value: Any) -> Any:
+    """The value as JSON has it; dates, decimals and the like as text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return without_surrogates(value) if isinstance(value, str) else value
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    return str(value)
+
+
+def _from_columns(
+    name: str, column: int, kept: dict[str, int] | None, conllu: bool, report: Report
+) -> Iterator[Record | TextError]:
+    """
+    Args:
+        kept: The numbers of further columns to keep, by name; `None` keeps all.
+    """
     for sentence in column_sentences(name, conllu=conllu, report=report):
-        yield sentence if isinstance(sentence, TextError) else _of_lines(sentence, column)
+        yield sentence if isinstance(sentence, TextError) else _of_lines(sentence, column, kept, conllu)
 
 
-def _of_lines(lines: Sequence[ColumnLine], column: int) -> Record | TextError:
+def _of_lines(
+    lines: Sequence[ColumnLine], column: int, kept: dict[str, int] | None, conllu: bool
+) -> Record | TextError:
     where, first = lines[0]
-    if column >= len(first):  # all lines have as many
-        return TextError(f"{where}: there is no column {column} (from 0), only {len(first)} columns.")
-    return _of_words([columns[column] for _, columns in lines])
+    if kept is None:
+        names = CONLLU_FIELDS if conllu else tuple(map(str, range(len(first))))
+        kept = {name: number for number, name in enumerate(names) if number != column}
+    for number in (column, *kept.values()):
+        if number >= len(first):  # all lines have as many
+            return TextError(f"{where}: there is no column {number} (from 0), only {len(first)} columns.")
+    values = {name: [columns[number] for _, columns in lines] for name, number in kept.items()}
+    return _of_words([columns[column] for _, columns in lines])._replace(columns=values or None)
 
 
-def _parquet_values(name: str, column: str, report: Report) -> Iterator[list[Any]]:
-    """A column of a file, many rows at a time."""
+def _parquet_values(name: str, columns: list[str], report: Report) -> Iterator[dict[str, list]]:
+    """Columns of a file, some rows at a time."""
     parquet = import_extra("pyarrow.parquet", "embed", f"Reading {name}")
     reading = f"{name} cannot be read"
     with one_line_errors(reading, Exception):
         size = os.path.getsize(name)
         file = parquet.ParquetFile(name)
     with file:
-        rows, batches, done = file.metadata.num_rows, file.iter_batches(ROWS, columns=[column]), 0
+        rows, batches, done = file.metadata.num_rows, file.iter_batches(ROWS, columns=columns), 0
         while True:
             with one_line_errors(reading, Exception):
                 batch = next(batches, None)
@@ -210,7 +267,7 @@ def _parquet_values(name: str, column: str, report: Report) -> Iterator[list[Any
                 return
             report((done + len(batch)) * size // rows - done * size // rows)
             done += len(batch)
-            yield batch.column(0).to_pylist()
+            yield {column: batch.column(column).to_pylist() for column in columns}
 
 
 def open_corpus(sources: Sequence[str], options: ReadingOptions) -> list[Source]:
@@ -222,4 +279,4 @@ def open_corpus(sources: Sequence[str], options: ReadingOptions) -> list[Source]
     return [options.open(name) for name in sources]
 
 
-__all__ = ["Kind", "ReadingOptions", "Record", "Source", "open_corpus"]
+__all__ = ["ALL_COLUMNS", "Kind", "ReadingOptions", "Record", "Source", "open_corpus"]

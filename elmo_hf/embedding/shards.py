@@ -82,10 +82,16 @@ class EmbeddedRecord(NamedTuple):
     Args:
         text: As it was given.
         words: Those that have vectors.
+        columns: What was kept beside the text, by the name of its column; `None` where nothing was.
     """
 
     text: str
     words: list[str]
+    columns: dict[str, Any] | None = None
+
+    def to_json(self) -> str:
+        """One line; without `columns` where nothing was kept."""
+        return json.dumps({name: value for name, value in self._asdict().items() if value is not None}) + "\n"
 
 
 def digest(records: Iterable[Record]) -> str:
@@ -109,7 +115,7 @@ def write_shard(
         source: The [`digest`] of what the records were.
     """
     lengths = np.array([len(record.words) for record in records], dtype="<i8")
-    texts = "".join(json.dumps(record._asdict()) + "\n" for record in records).encode()
+    texts = "".join(record.to_json() for record in records).encode()
     rows = layout.rows(lengths)
     header = _header(layout, len(records), int(rows.sum()), len(texts), source)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -203,10 +209,14 @@ class Shard:
         return np.frombuffer(file.read(self._ends[0]), dtype="<i8")
 
     def texts(self) -> bytes:
-        """A JSON object with `text` and `words` a record and line."""
+        """A JSON object per record and line: `text`, `words`, and `columns` where some were kept."""
         with open(self.path, "rb") as file:
             file.seek(self._start + self._ends[1])
             return file.read()
+
+    def records(self) -> list[EmbeddedRecord]:
+        """All records, without their vectors."""
+        return [EmbeddedRecord(**json.loads(line)) for line in self.texts().splitlines()]
 
     def vectors(self, at_most: int) -> Iterator[bytes]:
         """All bytes of the vectors, so many at a time."""
@@ -220,7 +230,7 @@ class Shard:
     def batches(self, at_most: int) -> Iterator[Batch]:
         """The records in order, so many at a time as have vectors of `at_most` bytes, or one that has more."""
         lengths = self.lengths()
-        records = [EmbeddedRecord(**json.loads(line)) for line in self.texts().splitlines()]
+        records = self.records()
         rows = self._layout.rows(lengths)
         dtype = NUMPY_DTYPES[self._layout.dtype]
         with open(self.path, "rb") as file:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RunError
+from ..loading_elmo import read_json_object
+from ..locks import RunLock
 from ..products_elmo import weight_state
 from ..staging import staged_folder, write_atomically
 from ..text_sources import in_one_line
@@ -30,41 +32,66 @@ class WorkFolder:
     def __init__(self, out: Path, target: Path):
         self.path, self._out, self._target = out.with_name(f"{out.name}.parts"), out, target
 
-    def begin(self, settings: dict[str, Any], resume: bool):
+    @contextmanager
+    def begun(self, settings: dict[str, Any], resume: bool, overwrite: bool) -> Generator[None]:
         """
-        Starts a run, or goes on with one that was begun with the same settings.
+        Within, a run that was begun, or goes on if it was begun with the same settings; no other process has it. A
+        failure before the first shard is done leaves nothing behind.
 
         Args:
             settings: All that the vectors depend on, plain values by name.
             resume: Whether to go on, if there is something to go on with.
+            overwrite: Whether to begin anew, whatever is there.
         """
-        if self._target.exists():
-            if resume and self.path.exists():  # it was killed between its last steps
-                self.remove()
-                raise RunError(f"{self._target} is complete: nothing is left to do.")
-            raise RunError(f"{self._target} exists: name another file, or remove it.")
         if not self._out.parent.is_dir():
             raise RunError(f"There is no folder {self._out.parent}.")
+        if self._target.exists() and not overwrite and not (resume and self.path.exists()):
+            raise RunError(f"{self._target} exists: name another file, or give --overwrite.")
         if not self.path.exists():
             with staged_folder(self.path) as stage:
                 write_atomically(stage / RUN, json.dumps(settings, indent=2) + "\n")
-            return
-        if not resume:
-            raise RunError(f"{self.path} is of a run that was stopped: go on with --resume, or remove it.")
+        with RunLock(self.path) as lock:
+            try:
+                self._begin(settings, resume, overwrite)
+                yield
+            except BaseException:
+                if self._is_run() and not self._has_shards():
+                    self.remove()
+                raise
+            finally:
+                lock.release()
+
+    def _begin(self, settings: dict[str, Any], resume: bool, overwrite: bool):
+        if not self._is_run():
+            raise RunError(f"{self.path} holds no run ({RUN} is missing): remove it.")
+        if resume and self._target.exists() and not overwrite:  # it was killed between its last steps
+            self.remove()
+            raise RunError(f"{self._target} is complete: nothing is left to do.")
+        if overwrite or not self._has_shards():
+            for path in self.path.glob(f"*{ENDING}"):
+                path.unlink()
+            write_atomically(self.path / RUN, json.dumps(settings, indent=2) + "\n")
+        elif not resume:
+            raise RunError(
+                f"{self.path} is of a run that was stopped: go on with --resume, or begin anew with --overwrite."
+            )
         self._check(settings)
         for rest in self.path.glob(".*.tmp"):  # of what was being written when the run was killed
             rest.unlink()
 
+    def _is_run(self) -> bool:
+        return (self.path / RUN).is_file()
+
+    def _has_shards(self) -> bool:
+        return any(self.path.glob(f"*{ENDING}"))
+
     def _check(self, settings: dict[str, Any]):
-        try:
-            begun = json.loads((self.path / RUN).read_text("utf-8"))
-        except FileNotFoundError:
-            raise RunError(f"{self.path} holds no run ({RUN} is missing): remove it.") from None
+        begun = read_json_object(self.path / RUN)
         for name, now in json.loads(json.dumps(settings)).items():
             if begun.get(name) != now:
                 raise RunError(
                     f"The run in {self.path} was begun with {name} {begun.get(name)!r}, and not {now!r}: ask for the "
-                    "same, or remove the folder to start anew."
+                    "same, or begin anew with --overwrite."
                 )
 
     def shard_path(self, number: int) -> Path:
@@ -83,8 +110,8 @@ class WorkFolder:
             return False
         if shard.source != source:
             raise RunError(
-                f"The input is not the one that the run in {self.path} was begun with: give the same, or remove the "
-                "folder to start anew."
+                f"The input is not the one that the run in {self.path} was begun with: give the same, or begin anew "
+                "with --overwrite."
             )
         return True
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import TextError
 from ..text_sources import (
-    DatasetColumn,
+    DatasetColumns,
     Report,
     in_one_line,
     is_saved_dataset,
@@ -150,22 +150,22 @@ class _DatasetShard:
         self.name = name
         self.identity = ("dataset", identity)
         self._column = column
-        self._values = DatasetColumn(name, dataset, self._find)
+        self._values = DatasetColumns(name, dataset, self._choose)
         self._fingerprint: str | None = getattr(dataset, "_fingerprint", None)  # of `datasets`, for its own cache
         self.size = self._values.size
 
     def fingerprint(self) -> str | None:
         return self._fingerprint
 
-    def _find(self, columns: Sequence[str]) -> str:
+    def _choose(self, columns: Sequence[str]) -> list[str]:
         if self._column not in columns:
             raise TextError(f"{self.name} has no column {self._column!r}: choose one of {', '.join(columns)}.")
-        return self._column
+        return [self._column]
 
     def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
         number = 0
-        for texts in self._values.read(report):
-            for text in texts:
+        for columns in self._values.read(report):
+            for text in columns[self._column]:
                 if isinstance(text, str):
                     sentences = [sentence for line in text.split("\n") if (sentence := line.strip())]
                     for first in range(0, len(sentences), max_sentences):

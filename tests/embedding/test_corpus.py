@@ -7,14 +7,19 @@ import hashlib
 import json
 import random
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
+import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 
 from elmo_hf import ElmoTokenizer
 from elmo_hf.embedding import corpus, embed_corpus
@@ -22,6 +27,7 @@ from elmo_hf.errors import FolderError, RunError, TextError
 from tests.embedding.forked import SHARD_CHARACTERS, run_plan
 from tests.embedding.toy import toy_embedder
 from tests.launched import launch
+from tests.locked import HOLD_LOCK, ROOT
 from tests.models import tiny_model
 
 EMBEDDER = toy_embedder()
@@ -303,17 +309,137 @@ def test_what_is_there_is_not_overwritten(text, tmp_path):
     for name in ("out.npz", "out.safetensors.index.json"):
         (tmp_path / name).write_text("mine")
         for resume in (False, True):
-            with pytest.raises(RunError, match=f"{name} exists: name another file, or remove it"):
+            with pytest.raises(RunError, match=f"{name} exists: name another file, or give --overwrite"):
                 embed(text, tmp_path / name.removesuffix(".index.json"), resume=resume)
         assert (tmp_path / name).read_text() == "mine"
 
 
-def test_a_folder_that_is_no_run_is_left_alone(text, tmp_path):
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}], ids=str)
+def test_a_folder_that_is_no_run_is_left_alone(text, tmp_path, options):
     (tmp_path / "out.npz.parts").mkdir()
     (tmp_path / "out.npz.parts" / "mine").touch()
     with pytest.raises(RunError, match="holds no run"):
-        embed(text, tmp_path / "out.npz", resume=True)
-    assert (tmp_path / "out.npz.parts" / "mine").exists()
+        embed(text, tmp_path / "out.npz", **options)
+    assert [path.name for path in (tmp_path / "out.npz.parts").iterdir()] == ["mine"]
+
+
+# ---- beginning anew
+
+
+def test_a_failure_before_the_first_shard_leaves_nothing_behind(tmp_path):
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"body": "the bank"}\n')
+    for _ in range(2):  # nothing is locked by the first failure
+        with pytest.raises(TextError, match="there is no 'txt', only 'body'"):
+            embed(source, tmp_path / "out.npz", column="txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+    assert embed(source, tmp_path / "out.npz", column="body").records == 1
+
+
+def test_a_run_killed_before_its_first_shard_is_begun_anew_with_other_settings(text, tmp_path):
+    out = tmp_path / "out.npz"
+    embed(text, out)
+    (tmp_path / "out.npz.parts").mkdir()
+    (tmp_path / "out.npz.parts" / "run.json").write_text('{"layers": "top"}')
+    out.unlink()
+    assert embed(text, out).records == len(LINES)
+    assert not (tmp_path / "out.npz.parts").exists()
+
+
+def test_overwrite_begins_a_stopped_run_anew_with_other_settings(text, begun, tmp_path):
+    with pytest.raises(RunError, match="begin anew with --overwrite"):
+        embed(text, begun, resume=True, layers="top")
+    embed(text, begun, overwrite=True, layers="top")
+    embed(text, tmp_path / "whole.npz", layers="top")
+    assert begun.read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["out.npz", "out.safetensors"])
+def test_overwrite_keeps_the_old_output_until_the_new_one_is_complete(text, tmp_path, monkeypatch, name):
+    out, short = tmp_path / name, tmp_path / "short.txt"
+    short.write_text("the bank\n")
+    embed(text, out)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("out*")}
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus, "write_shard", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            embed(short, out, overwrite=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("out*")} == before
+    assert embed(short, out, overwrite=True).records == 1
+    names = {"out.npz"} if name == "out.npz" else {"out-00001-of-00001.safetensors", "out.safetensors.index.json"}
+    assert {path.name for path in tmp_path.glob("out*")} == names
+
+
+def test_a_run_that_another_process_has_goes_on_undisturbed(text, begun):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, f"{begun}.parts"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        for options in ({"resume": True}, {"overwrite": True}):
+            with pytest.raises(RunError, match=f"is in use by process {holder.pid}"):
+                embed(text, begun, **options)
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert embed(text, begun, resume=True).records == len(LINES)
+
+
+# ---- other columns
+
+
+ROWS = [
+    {"text": "the bank", "label": "place", "id": 1, "score": 0.5, "tags": ["a", "b"], "ok": True, "other": {"a": [1]}},
+    {"text": "", "label": None, "id": 2, "score": 2, "tags": [], "ok": False, "other": 3},
+    {"text": "river", "label": "Zürich", "id": None, "score": None, "tags": None, "ok": None, "other": None},
+]
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, ROWS)), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_kept_columns_stand_beside_the_vectors_in_their_types(table, tmp_path, ending):
+    out = tmp_path / f"out.{ending}"
+    embed(table, out, keep_columns=["all"])
+    read = pq.read_table(out) if ending == "parquet" else ipc.open_stream(out.read_bytes()).read_all()
+    assert read.column_names == ["text", "words", "vectors", "label", "id", "score", "tags", "ok", "other"]
+    for name in ("text", "label", "id", "score", "tags", "ok"):
+        assert read[name].to_pylist() == [row[name] for row in ROWS]
+    types = {name: str(read.schema.field(name).type) for name in ("label", "id", "score", "ok")}
+    assert types == {"label": "string", "id": "int64", "score": "double", "ok": "bool"}
+    assert [value and json.loads(value) for value in read["other"].to_pylist()] == [row["other"] for row in ROWS]
+
+
+@pytest.mark.parametrize("name", ["out.npz", "out.safetensors"])
+def test_kept_columns_are_in_the_records_of_formats_that_have_json(table, tmp_path, name):
+    embed(table, tmp_path / name, keep_columns=["id", "label"])
+    if name == "out.npz":
+        records = np.load(tmp_path / name)["records"].tobytes()
+    else:
+        with safe_open(tmp_path / "out-00001-of-00001.safetensors", "np") as file:
+            records = file.get_tensor("records").tobytes()
+    kept = [json.loads(line)["columns"] for line in records.splitlines()]
+    assert kept == [{"id": row["id"], "label": row["label"]} for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "keep", "error", "message"),
+    [
+        ("rows.jsonl", "out.hdf5", ["label"], FolderError, "HDF5 has no place for other columns"),
+        ("rows.jsonl", "out.npz", ["lable"], TextError, r"rows\.jsonl, line 1: there is no 'lable', only"),
+        ("text.txt", "out.npz", ["label"], TextError, r"text\.txt is text, which has no columns to keep"),
+    ],
+    ids=str,
+)
+def test_columns_that_cannot_be_kept_are_refused(table, text, tmp_path, source, name, keep, error, message):
+    with pytest.raises(error, match=message):
+        embed(tmp_path / source, tmp_path / name, keep_columns=keep)
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize(
@@ -361,13 +487,13 @@ def test_two_processes_give_the_bytes_of_one(runs, tmp_path):
 
 def test_what_some_of_several_processes_have_done_another_number_goes_on_with(text, tmp_path, monkeypatch):
     out = tmp_path / "out.parquet"
-    interrupt(monkeypatch, 0, text, out)
+    interrupt(monkeypatch, 1, text, out)
     with monkeypatch.context() as patch:
         patch.setattr(corpus, "this_process", lambda: Process(1, 3))
-        with pytest.raises(FileNotFoundError):  # there is no process that makes the first shard
+        with pytest.raises(FileNotFoundError):  # there is no process that makes the third shard
             embed(text, out, resume=True)
     shards = sorted(int(shard.stem) for shard in (tmp_path / "out.parquet.parts").glob("*.safetensors"))
-    assert shards == list(range(1, shards[-1] + 1, 3))
+    assert shards == [0, *range(1, shards[-1] + 1, 3)]
     embed(text, out, resume=True)
     embed(text, tmp_path / "whole.parquet")
     assert out.read_bytes() == (tmp_path / "whole.parquet").read_bytes()

@@ -1,6 +1,7 @@
 """Records of a corpus: one line in, one record out, whatever holds it; a bad line is its error, in its place."""
 
 import bz2
+import datetime
 import gzip
 import json
 import lzma
@@ -242,3 +243,42 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ImportError, match=r'needs pyarrow: pip install "elmo-hf\[embed\]"'):
         open_corpus([str(tmp_path / "a.parquet")], ReadingOptions())
+
+
+# ---- other columns
+
+
+TAGGED = "1\tHe\the\tPRON\tPRP\t_\t2\tnsubj\t_\t_\n2\tsat\tsit\tVERB\tVBD\t_\t0\troot\t_\t_\n\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "keep", "expected"),
+    [
+        ("a.csv", "text,label\nthe bank,1\n", ("label",), {"label": "1"}),
+        ("a.tsv", "id\ttext\tlabel\n7\tthe bank\tx\n", ("all",), {"id": "7", "label": "x"}),
+        ("a.conll", "He PRP O\nsat VBD B\n", ("2", "1"), {"2": ["O", "B"], "1": ["PRP", "VBD"]}),
+        ("b.conll", "He PRP\nsat VBD\n", ("all",), {"1": ["PRP", "VBD"]}),
+        ("a.conllu", TAGGED, ("upos",), {"upos": ["PRON", "VERB"]}),
+    ],
+)
+def test_other_columns_are_kept_by_name_or_number(tmp_path, name, content, keep, expected):
+    (tmp_path / name).write_text(content, "utf-8")
+    (record,) = read(str(tmp_path / name), keep_columns=keep)
+    assert record.columns == expected
+
+
+def test_columns_of_datasets_and_parquet_are_kept(tmp_path):
+    rows = {"text": ["the bank", None], "label": [1, 2], "when": [datetime.date(2020, 1, 2), None]}
+    pq.write_table(pa.table(rows), tmp_path / "a.parquet")
+    Dataset.from_dict(rows).save_to_disk(tmp_path / "saved")
+    for name in ("a.parquet", "saved"):
+        records = read(str(tmp_path / name), keep_columns=("when", "label"))
+        assert [record.text for record in records] == ["the bank", ""]
+        assert records[0].columns == {"when": "2020-01-02", "label": 1}
+        assert records[1].columns == {"when": None, "label": 2}
+
+
+def test_a_column_of_an_output_name_is_not_kept_a_second_time(tmp_path):
+    (tmp_path / "a.csv").write_text("sentence,vectors\nthe bank,1\n", "utf-8")
+    (error,) = read(str(tmp_path / "a.csv"), keep_columns=("all",))
+    assert "the column 'vectors' cannot be kept" in str(error)

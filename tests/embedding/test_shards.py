@@ -21,7 +21,13 @@ LAYOUTS = st.builds(
     dtype=st.sampled_from(["float32", "float16", "bfloat16"]),
 )
 RECORDS = st.lists(
-    st.builds(EmbeddedRecord, st.text(max_size=5), st.lists(st.text(max_size=3), max_size=4)), max_size=5
+    st.builds(
+        EmbeddedRecord,
+        st.text(max_size=5),
+        st.lists(st.text(max_size=3), max_size=4),
+        st.none() | st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2),
+    ),
+    max_size=5,
 )
 
 
@@ -78,7 +84,8 @@ def test_safetensors_reads_it(tmp_path_factory, layout, records):
     with safe_open(path, "pt") as file:
         assert file.get_tensor("lengths").tolist() == [len(record.words) for record in records]
         lines = bytes(file.get_tensor("records").tolist()).splitlines()
-        assert [json.loads(line) for line in lines] == [record._asdict() for record in records]
+        assert [EmbeddedRecord(**json.loads(line)) for line in lines] == records
+        assert [b'"columns"' in line for line in lines] == [record.columns is not None for record in records]
         stored = file.get_tensor("vectors")
     assert stored.dtype == getattr(torch, layout.dtype)
     assert stored.shape[1:] == layout.row

@@ -17,6 +17,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 from elmo_hf.errors import CheckpointError, FolderError, RunError, TextError
 from elmo_hf.pretraining import Corpus, Run, RunText, SentenceEncoder, checkpoints, perplexity
 from elmo_hf.publishing import read_history, write_card
+from tests.locked import HOLD_LOCK
 from tests.pretraining.forked import ENVIRONMENT, run_plan
 from tests.pretraining.runs import (
     command_line,
@@ -364,17 +365,6 @@ def test_a_run_that_another_process_has_is_refused_and_untouched(begin, tmp_path
     Run.resume(tmp_path / "run", steps=4).train()
     assert max(recorded_losses(tmp_path / "run")) == 4
     assert not (tmp_path / "run" / ".lock").exists()
-
-
-HOLD_LOCK = """
-import sys, time
-from pathlib import Path
-from elmo_hf.locks import RunLock
-lock = RunLock(Path(sys.argv[1]))
-lock.acquire()
-print("held", flush=True)
-time.sleep(600)
-"""
 
 
 def test_the_card_counts_all_steps_of_a_run_that_was_prolonged(begin, tmp_path):
