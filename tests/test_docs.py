@@ -67,7 +67,7 @@ def test_the_commands_and_the_python_of_embedding_run(folders, tmp_path, monkeyp
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     (tmp_path / "sentences.txt").write_text("He sat on the bank of the river.\n\nThe bank was closed.\n")
     (tmp_path / "more.txt.gz").write_bytes(gzip.compress(b"Rain fell all week.\n"))
-    (tmp_path / "reviews.jsonl").write_text('{"review": "A fine film."}\n')
+    (tmp_path / "reviews.jsonl").write_text('{"review": "A fine film.", "id": 7, "label": "positive"}\n')
     (tmp_path / "train.conllu").write_text("1\tRain" + "\t_" * 8 + "\n2\tfell" + "\t_" * 8 + "\n\n")
     text = (ROOT / "docs" / "embedding.md").read_text("utf-8")
     for line in re.findall(r"^elmo-hf embed .*", text, flags=re.MULTILINE):

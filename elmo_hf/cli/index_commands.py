@@ -135,7 +135,7 @@ class _Reading:
     def sentences(self) -> Iterator[Sentence]:
         sizes = [source.size for source in self._sources]
         total = None if None in sizes else sum(size for size in sizes if size is not None)
-        self._bar = tqdm(total=total, desc="indexing", unit="B", unit_scale=True, smoothing=0)
+        self._bar = tqdm(total=total, desc="indexing", unit="B", unit_scale=True, smoothing=0, disable=None)
         for source in self._sources:
             for record in source.read(self._bar.update):
                 if isinstance(record, TextError):
@@ -144,7 +144,7 @@ class _Reading:
 
     def count(self, sentences: int, tokens: int):
         if self._bar is not None:
-            speed = tokens / max(self._bar.format_dict["elapsed"], 1e-9)
+            speed = tokens / max(self._bar.format_dict["elapsed"] or 0, 1e-9)
             self._bar.set_postfix_str(f"{speed:,.0f} tokens/s")
 
 

@@ -141,8 +141,8 @@ def similar(
     vectors: Annotated[
         Literal["softmax", "encoder"] | None,
         typer.Option(
-            help="The softmax's, alike for words that stand in the same places, or the character encoder's, for words "
-            "that are spelled alike. Default: the softmax's for a known word, unless it is adaptive.",
+            help="softmax compares by meaning (words that occur in the same contexts), encoder by spelling. Default: "
+            "softmax for a word of the vocabulary, encoder for any other.",
             show_default=False,
         ),
     ] = None,
@@ -150,7 +150,7 @@ def similar(
     """
     The words whose vectors are nearest, whatever the context, and their cosine.
 
-    Example: elmo-hf similar Paris --vectors softmax
+    Example: elmo-hf similar Paris
     """
     with bad_parameters():
         for neighbor, similarity in _load(model).static_neighbors(word, number, vectors):

@@ -36,7 +36,7 @@ def build_graph(vectors: np.ndarray, path: Path, progress: bool = False):
         progress: Whether to show a bar.
     """
     graph = _import_usearch().Index(ndim=vectors.shape[1], metric="cos", dtype="i8")
-    with tqdm(total=len(vectors), desc="graph", unit="vector", disable=not progress) as bar:
+    with tqdm(total=len(vectors), desc="graph", unit="vector", disable=None if progress else True) as bar:
         for start in range(0, len(vectors), BLOCK):
             block = np.asarray(vectors[start : start + BLOCK])
             graph.add(np.arange(start, start + len(block)), block, threads=torch.get_num_threads())

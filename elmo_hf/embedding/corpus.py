@@ -72,7 +72,7 @@ def embed_corpus(
     resume: bool = False,
     overwrite: bool = False,
     skip_bad: bool = False,
-    progress: bool = True,
+    progress: bool | None = None,
 ) -> CorpusSummary:
     """
     Embeds a corpus into a file; the processes of a launched run share the work.
@@ -89,7 +89,7 @@ def embed_corpus(
         overwrite: Whether to begin anew where there is an output, or a run that was stopped. An output is replaced
             when the new one is complete.
         skip_bad: Whether a line that cannot be read is left out and counted; else it is an error.
-        progress: Whether to show a bar.
+        progress: Whether to show a bar. Default: where standard error is a terminal.
 
     Example:
 
@@ -100,7 +100,7 @@ def embed_corpus(
     1000
     ```"""
     reading = ReadingOptions(input_format, column, split, words, tuple(keep_columns))
-    process, out = this_process(), Path(out).absolute()
+    process, out = this_process(), Path(out)
     given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
     opened = open_corpus([os.fspath(source) for source in given], reading)
     _refuse_shared_input(opened, process)
@@ -120,7 +120,7 @@ def embed_corpus(
     settings = options | {"dtype": dtype, **batching, **asdict(reading), **fingerprint(embedder)}
     work = WorkFolder(out, written.target(out))
     run = _Run(embedder, request, opened, work, layout)
-    is_shown = progress and process.is_main_process
+    is_shown = progress if process.is_main_process else False
     settings |= {"bytes of input": [source.size for source in opened]}
     with work.begun(settings, resume, overwrite) if process.is_main_process else nullcontext():
         process.wait_for_everyone()
@@ -128,7 +128,8 @@ def embed_corpus(
         process.wait_for_everyone()  # all have seen the shards before they go
         counts = [sum(getattr(shard, name) for shard in shards) for name in ("num_records", "num_words")]
         if process.is_main_process:
-            with tqdm(total=counts[0], desc="writing", unit="record", disable=not is_shown) as bar, work.written():
+            hidden = None if is_shown is None else not is_shown
+            with tqdm(total=counts[0], desc="writing", unit="record", disable=hidden) as bar, work.written():
                 replaced = written.files(out)
                 written.finish(shards, out, work.path, bar.update)
                 for old in replaced - written.files(out):
@@ -170,7 +171,7 @@ class _Run:
         self.embedder, self.request, self.sources, self.work, self.layout = embedder, request, sources, work, layout
         self.skipped, self.bad = 0, []
 
-    def embed(self, process: PartialState, skip_bad: bool, is_shown: bool) -> list[Shard]:
+    def embed(self, process: PartialState, skip_bad: bool, is_shown: bool | None) -> list[Shard]:
         """Embeds what falls to this process and is not done yet, and gives all shards when all processes are ready."""
         known = [source.size for source in self.sources if source.size is not None]
         size = sum(known) if len(known) == len(self.sources) else None

@@ -16,10 +16,10 @@ class CorpusProgress:
     Args:
         size: Bytes of all of the input; `None`: not known, and so is the time.
         processes: That share the work. The speed is that of this one.
-        is_shown: Whether there is a bar.
+        is_shown: Whether there is a bar; `None`: where standard error is a terminal.
     """
 
-    def __init__(self, size: int | None, processes: int, is_shown: bool):
+    def __init__(self, size: int | None, processes: int, is_shown: bool | None):
         self._bar = tqdm(
             total=size,
             desc="embedding",
@@ -27,9 +27,8 @@ class CorpusProgress:
             unit_scale=True,
             bar_format=WITHOUT_END if size is None else BAR,
             smoothing=0,  # the mean of all shards, for they are alike
-            disable=not is_shown,
+            disable=None if is_shown is None else not is_shown,
         )
-        self._is_shown = is_shown
         self._unit = "tokens/s" if processes == 1 else "tokens/s a process"
         self._tokens, self._start = 0, time.monotonic()
 
@@ -41,7 +40,7 @@ class CorpusProgress:
 
     def done(self, size: int):
         """Bytes whose vectors were there before, and took no time."""
-        if self._is_shown:
+        if not self._bar.disable:
             self._bar.initial += size
         self._bar.update(size)
 

@@ -1,5 +1,6 @@
 """What a user sees of a head's training: a bar, and a line after each epoch."""
 
+import sys
 from typing import Any
 
 from tqdm import tqdm
@@ -8,7 +9,8 @@ from transformers.trainer_callback import TrainerCallback, TrainerControl, Train
 
 class EpochReport(TrainerCallback):
     """
-    A progress bar over the steps, and for every epoch its loss and what the development data say, on standard error.
+    A progress bar over the steps where standard error is a terminal, and for every epoch its loss and what the
+    development data say.
 
     Args:
         metric: Of the development data: the one that tells which epoch is the best.
@@ -21,7 +23,8 @@ class EpochReport(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
         if state.is_world_process_zero:
-            self._bar = tqdm(total=state.max_steps, initial=state.global_step, desc="finetuning", unit="step")
+            options: dict[str, Any] = {"desc": "finetuning", "unit": "step", "disable": None}
+            self._bar = tqdm(total=state.max_steps, initial=state.global_step, **options)
             self._best = state.best_metric if state.best_metric is not None else float("-inf")
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
@@ -37,7 +40,7 @@ class EpochReport(TrainerCallback):
             best = ", the best so far" if value > self._best else ""
             self._best = max(value, self._best)
             epoch = f"epoch {state.epoch:g} of {state.num_train_epochs}"
-            self._bar.write(f"{epoch}: loss {self._loss:.4f}, dev {self.metric} {value:.4f}{best}", file=self._bar.fp)
+            self._bar.write(f"{epoch}: loss {self._loss:.4f}, dev {self.metric} {value:.4f}{best}", file=sys.stderr)
 
     def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
         if self._bar is not None:

@@ -14,7 +14,6 @@ from ..embedding.batches import windows
 from ..embedding.sentences import Sentence
 from ..errors import ModelError, TextError
 from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..softmax_elmo import ElmoAdaptiveSoftmax
 from ..tokenization_elmo import ElmoTokenizer
 from .answers import Candidate, StaticNeighbour, Substitute, TextScore
 from .contexts import find_context
@@ -192,17 +191,17 @@ class ElmoLanguageModel:
         Args:
             word: Any word: layer 0 has a vector of an unknown one too.
             k: How many.
-            vectors: "softmax", which are near for words that stand in the same places; or "encoder", layer 0, near for
-                words that are spelled alike. Default: "softmax" for a known word, unless the softmax is an adaptive
-                one: it has good vectors of frequent words alone.
+            vectors: "softmax", near for words that occur in the same contexts; or "encoder", layer 0, near for words
+                that are spelled alike. Default: "softmax" for a word of the vocabulary, "encoder" for any other.
         """
         if not isinstance(word, str):
             raise TextError(f"A word is a string, found {word!r:.60}.")
+        if len(word.split()) != 1:
+            raise TextError(f"Give one word, without blanks: found {word!r:.60}.")
         number = self._number(word)
         known = number not in self._marks and number < self.model.config.vocab_size
         if vectors is None:
-            adaptive = isinstance(self.model.softmax, ElmoAdaptiveSoftmax)
-            vectors = "softmax" if known and not adaptive else "encoder"
+            vectors = "softmax" if known else "encoder"
         if vectors not in ("softmax", "encoder"):
             raise ValueError(f"`vectors` must be 'softmax' or 'encoder', found {vectors!r}.")
         if vectors == "softmax" and not known:

@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from ..modeling_pretraining_elmo import ElmoForPreTraining
+from ..softmax_elmo import ElmoAdaptiveSoftmax
 from ..tokenization_elmo import ElmoTokenizer
 
 WORDS_AT_ONCE = 4096  # of the vocabulary, spelled together
@@ -13,8 +14,16 @@ WORDS_AT_ONCE = 4096  # of the vocabulary, spelled together
 
 @torch.inference_mode()
 def softmax_vectors(model: ElmoForPreTraining) -> torch.Tensor:
-    """The softmax's vector of each word, of length 1, `(vocab_size, output_size)`."""
-    return F.normalize(model.softmax.word_vectors().float(), dim=-1)
+    """
+    The softmax's vector of each word, of length 1, `(vocab_size, output_size)`.
+
+    A vector that is added to all words changes no probability, so the mean is taken out; of an adaptive softmax, whose
+    groups each have a softmax of their own, that of the group. That brings all words into one space.
+    """
+    softmax, vectors = model.softmax, model.softmax.word_vectors().float()
+    bounds = softmax.bounds if isinstance(softmax, ElmoAdaptiveSoftmax) else [len(vectors)]
+    sizes = [stop - start for start, stop in zip([0, *bounds], bounds, strict=False)]
+    return F.normalize(torch.cat([group - group.mean(dim=0) for group in vectors.split(sizes)]), dim=-1)
 
 
 @torch.inference_mode()

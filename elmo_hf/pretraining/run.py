@@ -103,7 +103,7 @@ class Run:
             folder: Gets checkpoints, records and in the end the model.
             model: Fresh or pretrained.
         """
-        folder, process = Path(folder).resolve(), this_process()
+        folder, process = Path(folder), this_process()
         if process.is_main_process:
             _refuse_run(folder)
             _check_tracker(tracker)
@@ -143,7 +143,7 @@ class Run:
             folder: Of a run that was begun.
             changes: Settings to change. `steps` or `epochs` prolong a run.
         """
-        folder, process = Path(folder).resolve(), this_process()
+        folder, process = Path(folder), this_process()
         description = _changed(_read_description(folder), changes)
         with RunLock(folder) if process.is_main_process else nullcontext():
             if process.is_main_process:
@@ -239,7 +239,7 @@ def _check_text(text: RunText, tokenizer: ElmoTokenizer, streams: int):
 @contextmanager
 def _undone_by_failure(folder: Path, is_main_process: bool) -> Generator[None]:
     """A new or empty folder that is filled within, and is as before if that fails."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    new = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
     try:
         yield
     except BaseException:

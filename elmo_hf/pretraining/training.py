@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
@@ -35,6 +36,7 @@ from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
 
 CHECKPOINTS = "checkpoints"
+LOG_LINES_EVERY = 10  # records of the history for each line of a log
 
 
 @dataclass
@@ -69,7 +71,8 @@ class Pretrainer:
         heldout: Text for evaluation.
         pretokenized: Whether words are what blanks separate, in both texts.
         total_steps: Steps of the learning rate's schedule. Default: `settings.steps`.
-        show_progress: Whether to show a progress bar, on the main process.
+        show_progress: Whether the main process shows a progress bar; where standard error is no terminal, a line now
+            and then.
         tracker: Name of a tracker that Accelerate knows ("tensorboard").
     """
 
@@ -253,6 +256,10 @@ class Pretrainer:
         losses, self.progress.losses = self.progress.losses, []
         loss, speed = sum(losses) / len(losses), (self.progress.words - logged.words) / seconds
         bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} words/s", refresh=False)
+        if self.show_progress and bar.disable and self.progress.step % (LOG_LINES_EVERY * self.settings.log_every) == 0:
+            left = (self.total_steps - self.progress.step) * self.progress.seconds / self.progress.step / 3600
+            done = f"step {self.progress.step:,} of {self.total_steps:,}: loss {loss:.3f}"
+            print(f"{done}, {speed:,.0f} words/s, {left:.1f} hours left", file=sys.stderr, flush=True)
         if self.accelerator.is_main_process:
             record = {"loss": loss, "learning_rate": self.optimizer.param_groups[0]["lr"]}
             record |= {"gradient_norm": result.gradient_norm, "words_per_second": speed}
@@ -269,7 +276,7 @@ class Pretrainer:
             initial=self.progress.step,
             desc="pretraining",
             unit="step",
-            disable=not self.show_progress,
+            disable=None if self.show_progress else True,
             smoothing=0.05,
         )
 

@@ -93,9 +93,9 @@ def build_vocabulary(
 
 
 def _with_progress(corpus: Corpus) -> Iterator[str]:
-    """The sentences of a corpus, and a bar over its bytes."""
+    """The sentences of a corpus, and a bar over its bytes where standard error is a terminal."""
     number, start = 0, monotonic()
-    with tqdm(total=corpus.size or None, desc="counting words", unit="B", unit_scale=True) as bar:
+    with tqdm(total=corpus.size or None, desc="counting words", unit="B", unit_scale=True, disable=None) as bar:
 
         def report(size: int):
             speed = number / max(monotonic() - start, 1e-9)

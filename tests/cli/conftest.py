@@ -23,9 +23,10 @@ def same_logging_afterwards():
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs a command in this process: exit code, standard output, standard error."""
+    """Runs a command in this process: exit code, standard output, standard error (taken for a terminal, or not)."""
 
-    def run(*arguments):
+    def run(*arguments, terminal=False):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
         monkeypatch.setattr(sys, "argv", ["elmo-hf", *map(str, arguments)])
         capsys.readouterr()  # the fixtures' progress bars
         with pytest.raises(SystemExit) as end:

@@ -1,5 +1,6 @@
 """A vocabulary holds the frequent words of a corpus as the tokenizer will read them, in the order the softmax needs."""
 
+import sys
 from collections import Counter
 
 import pytest
@@ -102,10 +103,13 @@ def test_a_text_without_words_is_refused(corpus, progress):
         build_vocabulary(corpus("", " "), ElmoTokenizer(), size=99, progress=progress)
 
 
-def test_progress_is_shown_to_the_end_and_only_on_request(corpus, capsys):
+def test_progress_is_shown_to_the_end_on_a_terminal_and_only_on_request(corpus, capsys, monkeypatch):
     text = corpus(*["some words of a text"] * 100)
     quiet = build_vocabulary(text, ElmoTokenizer(), size=99, progress=False)
     assert capsys.readouterr() == ("", "")
+    assert build_vocabulary(text, ElmoTokenizer(), size=99) == quiet
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert build_vocabulary(text, ElmoTokenizer(), size=99) == quiet
     shown = capsys.readouterr()
     assert shown.out == ""
