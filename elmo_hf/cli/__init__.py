@@ -1,8 +1,15 @@
-"""`elmo-hf`: parses, calls, prints. A user's mistake is one line and exit code 2."""
+"""
+`elmo-hf`: parses, calls, prints.
 
+What is wrong with a user's arguments, files or machine is one line and exit code 2. Anything else is a bug of this
+package: one line that asks for a report, and exit code 1.
+"""
+
+import os
 import sys
+import traceback
 from logging import WARNING, getLogger
-from typing import Annotated, cast
+from typing import Annotated, NoReturn, cast
 
 import typer
 from transformers.utils import logging
@@ -18,6 +25,7 @@ from .language_model_commands import next_words, previous_words, score, similar,
 from .pretraining_commands import perplexity, pretrain, vocab
 from .publishing_commands import card, pull, push
 
+TRACEBACK = "ELMO_HF_TRACEBACK"  # the environment variable that asks for tracebacks
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 # Typer brings its own copy of click; the first base of `BadParameter` is its `UsageError`.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
@@ -76,5 +84,28 @@ def main():
         message = "stopped"
     except MISTAKES as error:
         message = str(error)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
+            _exit_with_bug(error)
+        message = (
+            f"There is not enough memory ({error}): lower --batch-tokens or --batch-size, or take a smaller model."
+        )
+    except Exception as error:
+        _exit_with_bug(error)
     print("elmo-hf: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(2)
+
+
+def _exit_with_bug(error: Exception) -> NoReturn:
+    """Ends with one line about an error that should have been foreseen, or with all of it where that is asked for."""
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    else:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        print(
+            f"elmo-hf: unexpected error ({what}, {os.path.basename(place.filename)}:{place.lineno}). This is a bug of "
+            f"elmo-hf: please report it with what the same command prints after `export {TRACEBACK}=1`.",
+            file=sys.stderr,
+        )
+    sys.exit(1)

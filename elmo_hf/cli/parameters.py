@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,12 @@ from huggingface_hub.errors import StrictDataclassError
 from ..default_model import default_model, find_model
 from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
 from ..text_sources import FILE_NAME, STANDARD_INPUT
+
+# How `huggingface_hub` says that a value has the wrong type.
+ANY_OF_TYPES = re.compile(
+    r"Field '(?P<name>\w+)' with value (?P<value>.*?) doesn't match any type in \((?P<kinds>.*?)\)\.", re.S
+)
+ONE_TYPE = re.compile(r"Field '(?P<name>\w+)' expected (?P<kind>.*?), got \w+ \(value: (?P<value>.*)\)", re.S)
 
 
 def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
@@ -59,8 +66,21 @@ def bad_parameters() -> Generator[None]:
         yield
     except (TextError, RunError, ModelError, FolderError, CheckpointError):
         raise
-    except (ValueError, TypeError, StrictDataclassError) as error:
+    except StrictDataclassError as error:
+        raise typer.BadParameter(_without_wrapping(error)) from error
+    except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _without_wrapping(error: StrictDataclassError) -> str:
+    """What is wrong with a setting or a field of the config, in plain words."""
+    text = str(error.__cause__ or error)
+    if (found := ANY_OF_TYPES.search(text)) is not None:
+        kinds = " or ".join(re.findall(r"<class '(\w+)'>", found["kinds"])) or found["kinds"]
+        return f"`{found['name']}` must be {kinds}, found {found['value']}."
+    if (found := ONE_TYPE.search(text)) is not None:
+        return f"`{found['name']}` must be {found['kind']}, found {found['value']}."
+    return text
 
 
 __all__ = ["bad_parameters", "model_and_texts", "parse_assignments"]

@@ -13,7 +13,7 @@ from ..modeling_pretraining_elmo import ElmoForPreTraining
 from ..softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import read_vocabulary
-from .settings import RECIPES
+from .settings import RECIPES, PretrainingSettings, unknown_names
 
 # The released English models, and the one that comes with this package.
 SIZES: dict[str, dict[str, Any]] = {
@@ -47,7 +47,9 @@ def build_config(size: str, vocab_size: int, recipe: str = "modern", **fields: A
     if recipe not in RECIPES:
         raise ValueError(f"There is no recipe {recipe!r}: choose one of {', '.join(RECIPES)}.")
     if unknown := sorted(fields.keys() - ElmoConfig.__dataclass_fields__.keys()):
-        raise ValueError(f"Neither the settings nor the config have a field {', '.join(unknown)}.")
+        raise ValueError(
+            unknown_names(unknown, [*ElmoConfig.__dataclass_fields__, *PretrainingSettings.__dataclass_fields__])
+        )
     softmax: dict[str, Any] = {"softmax_type": "full"}
     if recipe == "original" and vocab_size > 2 * 8192:
         softmax = {"softmax_type": "sampled"}

@@ -1,7 +1,9 @@
 """What a pretraining run is made of, and two recipes."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 import torch
@@ -116,6 +118,15 @@ class PretrainingSettings:
         )
 
 
+def unknown_names(names: Sequence[str], known: Sequence[str]) -> str:
+    """That there are no settings of these names, and which may be meant."""
+    said = []
+    for name in names:
+        close = get_close_matches(name, known, n=1)
+        said.append(f"{name!r}" + (f" (did you mean {close[0]!r}?)" if close else ""))
+    return f"There is no setting or field of the config {', '.join(said)}."
+
+
 # The original's is that of bilm-tf: Adagrad, no schedule, state never set back.
 RECIPES: dict[str, dict[str, Any]] = {
     "modern": {},
@@ -133,4 +144,4 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 
-__all__ = ["RECIPES", "PretrainingSettings"]
+__all__ = ["RECIPES", "PretrainingSettings", "unknown_names"]

@@ -73,7 +73,7 @@ def test_fields_win_over_size_and_recipe():
     [
         ({"size": "huge"}, "no size 'huge': choose one of compact, small, medium, original"),
         ({"size": "small", "recipe": "secret"}, "no recipe 'secret': choose one of modern, original"),
-        ({"size": "small", "learning_rat": 0.1}, "[Nn]either the settings nor the config have a field learning_rat"),
+        ({"size": "small", "learning_rat": 0.1}, "no setting or field of the config 'learning_rat'"),
     ],
 )
 def test_what_is_not_there_is_refused_by_its_name(arguments, message):

@@ -1,0 +1,79 @@
+"""What ends a command: one line for every foreseeable failure, a request for a report for any other."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from elmo_hf.cli import index_commands
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("learning_rat=1", "There is no setting or field of the config 'learning_rat' (did you mean 'learning_rate'?)"),
+        ("cel_size=1", "(did you mean 'cell_size'?)"),
+        ("xyzzy=1", "There is no setting or field of the config 'xyzzy'. ("),
+        ("learning_rate=high", "`learning_rate` must be float or int, found 'high'."),
+        ("cell_size=x", "`cell_size` must be int, found 'x'."),
+        ("optimizer=sgd", "optimizer"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_plain_words(refused, tmp_path, assignment, message):
+    (tmp_path / "text.txt").write_text("the cat\n")
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    error = refused(
+        "pretrain", tmp_path / "text.txt", "--vocab", tmp_path / "vocab.txt", "--out", tmp_path / "run",
+        "--set", assignment,
+    )  # fmt: skip
+    assert message in error
+    assert "Validation error" not in error
+    assert "<class" not in error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Makes `elmo-hf neighbors` fail with an error."""
+
+    def broken(error: Exception):
+        def load(folder):
+            raise error
+
+        monkeypatch.setattr(index_commands.ElmoIndex, "load", load)
+
+    return broken
+
+
+def test_a_bug_is_one_line_that_asks_for_a_report(run, broken, monkeypatch):
+    broken(KeyError("some\nname"))
+    code, output, error = run("neighbors", "folder", "a **b**")
+    assert (code, output) == (1, "")
+    assert error.count("\n") == 1
+    assert "unexpected error (KeyError: 'some\\nname', test_main.py:" in error
+    assert "export ELMO_HF_TRACEBACK=1" in error
+    monkeypatch.setenv("ELMO_HF_TRACEBACK", "1")
+    code, _, error = run("neighbors", "folder", "a **b**")
+    assert code == 1
+    assert error.startswith("Traceback (most recent call last)")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("3 GB"), RuntimeError("DefaultCPUAllocator: can't allocate memory: 8 bytes")], ids=str
+)
+def test_too_little_memory_is_one_line(refused, broken, error):
+    broken(error)
+    assert "There is not enough memory" in refused("neighbors", "folder", "a **b**")
+
+
+def test_a_reader_that_has_had_enough_ends_a_command_quietly(folder, tmp_path):
+    (tmp_path / "text.txt").write_text("the cat\n" * 20_000)
+    command = [sys.executable, "-m", "elmo_hf.cli", "score", str(tmp_path / "text.txt")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.wait()
