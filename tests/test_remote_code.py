@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -126,9 +127,7 @@ def test_predict_does_not_take_its_text_for_a_yes(folder, marker, tmp_path):
 def test_no_class_asks_for_leave_to_run_code(folder, marker, monkeypatch, load):
     asked = []
     monkeypatch.setattr(builtins, "input", lambda *_: asked.append(True) or "1")
-    try:
+    with suppress(OSError, ValueError):
         load(str(folder))
-    except (OSError, ValueError):
-        pass
     assert not asked
     assert not marker.exists()
