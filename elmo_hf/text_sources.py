@@ -20,7 +20,9 @@ from .errors import TextError
 
 STANDARD_INPUT = "-"
 BLOCK = 1 << 16  # bytes of text read at a time
-LONGEST_LINE = 1 << 24  # bytes: a line is in memory as a whole, and a small compressed file may hold one without end
+# Bytes. A small compressed file may hold a line without end, and a line is in memory as a whole: embedding one of this
+# length that is nothing but short words takes 2.5 GB.
+LONGEST_LINE = 1 << 22
 OVERLONG = b"\0longer\0"  # stands for such a line, and is no text, as it holds NUL
 XZ_MEMORY = 1 << 28  # bytes for the window of a decompressor; `xz -9` needs a quarter of it
 ROWS = 100  # of a dataset read at a time; a row may be a book

@@ -84,34 +84,34 @@ def memory_of_at_most(size: int):
 
 
 MIB = 2**20
-BOMB = [(b"a cat\n", 1024), (b"aaaaaaaa", 16 * MIB), (b"\n", 1024)]  # a line of 128 MiB among others
+BOMB = [(b"a cat\n", 1024), (b"aaaaaaaa", 8 * MIB), (b"\n", 1024)]  # a line of 64 MiB among others
 
 
 def test_a_line_that_is_too_long_is_its_error_and_does_not_fill_memory(file):
     path, found = compressed(file, *BOMB), []
-    with memory_of_at_most(80 * MIB):
+    with memory_of_at_most(24 * MIB):
         for number, line in lines_or_errors(path):
             assert len(str(line)) < 200
             found.append((number, line))
     assert len(found) == 1024 + 1024
     problems = [(number, str(line)) for number, line in found if isinstance(line, TextError)]
     assert problems == [
-        (1025, f"{path}, line 1025, has more than 16 MiB: begin a new line with each sentence, or with each document.")
+        (1025, f"{path}, line 1025, has more than 4 MiB: begin a new line with each sentence, or with each document.")
     ]
 
 
 def test_a_long_line_is_read(file):
-    (line,) = lines_or_errors(file(b"a " * 8 * MIB))
-    assert len(line[1]) == 16 * MIB
+    (line,) = lines_or_errors(file(b"a " * 2 * MIB))
+    assert len(line[1]) == 4 * MIB
 
 
 def test_a_row_of_many_lines_that_is_too_long_is_its_error_and_does_not_fill_memory(file):
     """A quote closes and another one opens on every line, so that the row has no end."""
     row = b'"' + b"a" * 500 + b'\n",'
-    path = compressed(file, (b"a,b\n1,2\n", 1024), (row, 1024 * 80), (b"\n3,4\n", 1024))
-    with memory_of_at_most(100 * MIB):
+    path = compressed(file, (b"a,b\n1,2\n", 1024), (row, 1024 * 40), (b"\n3,4\n", 1024))
+    with memory_of_at_most(40 * MIB):
         rows = list(table_rows(path, ","))
-    assert f"{path}, line 2049: a row of more than 16 MiB begins here: is a quote missing?" in messages(rows)
+    assert f"{path}, line 2049: a row of more than 4 MiB begins here: is a quote missing?" in messages(rows)
     assert sum(isinstance(row, Row) and row.values == {"a": "3", "b": "4"} for row in rows) == 1024
 
 
@@ -122,7 +122,7 @@ def test_a_sentence_of_columns_that_is_too_long_is_its_error_and_does_not_fill_m
         sentences = list(column_sentences(path))
     assert [len(sentence) for sentence in sentences if not isinstance(sentence, TextError)] == [1] * 2048
     (message,) = messages(sentences)
-    assert message.startswith(f"{path}, line 2049: a sentence of more than 10,000 lines, or 16 MiB, begins here: ")
+    assert message.startswith(f"{path}, line 2049: a sentence of more than 10,000 lines, or 4 MiB, begins here: ")
 
 
 def with_window(content: bytes, size: int) -> bytes:

@@ -41,7 +41,7 @@ class Corpus:
         column: The column of a dataset that holds the text.
         split: The split of a dataset that has several.
         max_sentences: A longer document is cut into several, so that a file without blank lines is streamed too; so is
-            one of more than 16 MiB.
+            one of more than 4 MiB.
 
     Attributes:
         shards (`list[str]`): Names of the files and datasets, sorted, each once: the order is that of the text.

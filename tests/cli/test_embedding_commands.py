@@ -89,14 +89,14 @@ def test_bad_lines_are_named_and_counted(run, folder, text, tmp_path):
 
 def test_a_small_file_with_a_line_without_end_is_one_line(run, folder, tmp_path):
     bomb = tmp_path / "text.gz"
-    bomb.write_bytes(gzip.compress(b"a" * 2**25))
+    bomb.write_bytes(gzip.compress(b"a" * 2**23))
     for command in (
         ("embed", folder, bomb, "--out", tmp_path / "out.npz"),
         ("vocab", bomb, "--out", tmp_path / "v.txt"),
     ):
         code, output, error = run(*command)
         assert (code, output) == (2, "")
-        assert error.splitlines()[-1].startswith(f"elmo-hf: {bomb}, line 1, has more than 16 MiB")  # after the bar
+        assert error.splitlines()[-1].startswith(f"elmo-hf: {bomb}, line 1, has more than 4 MiB")  # after the bar
 
 
 @pytest.mark.parametrize(

@@ -125,13 +125,13 @@ def test_a_file_without_blank_lines_is_never_in_memory(text_file):
 
 
 def test_documents_of_long_lines_are_cut_before_they_fill_memory(text_file):
-    path = text_file(gzip.compress((b"a" * 2**22 + b"\n") * 12, compresslevel=1))  # lines of 4 MiB
+    path = text_file(gzip.compress((b"a" * 2**20 + b"\n") * 12, compresslevel=1))  # lines of 1 MiB
     assert list(map(len, Corpus(path).documents(0))) == [4, 4, 4]
 
 
 def test_a_line_without_end_is_refused(text_file):
-    path = text_file(b"one\n" + b"a" * (2**24 + 2**16))
-    assert f"{path}, line 2, has more than 16 MiB: begin a new line" in refusal(path)
+    path = text_file(b"one\n" + b"a" * (2**22 + 2**16))
+    assert f"{path}, line 2, has more than 4 MiB: begin a new line" in refusal(path)
 
 
 def test_no_document_is_shorter_than_a_sentence():
