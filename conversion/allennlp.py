@@ -5,15 +5,19 @@ AllenNLP re-arranges the original: gates are i, f, j, o; the forget bias of 1 is
 gate carries the input instead of the transform, so its weights are negated; both highway products are one matrix.
 """
 
+import bz2
+import gzip
 import io
 import json
 import logging
+import lzma
 import os
 import re
 import tarfile
 import warnings
+import zipfile
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import torch
 
@@ -21,15 +25,19 @@ from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.modeling_elmo import ElmoModel
 from elmo_hf.staging import staged_folder
 
-from .arrays import Views, check_float, fill_views
+from .arrays import Views, check_arrays, check_float, fill_views
 from .bilm_hdf5 import count_parameters
-from .folder import ConversionError, load_tokenizer, save_folder, word_ids
+from .folder import ConversionError, full_disk_errors, load_tokenizer, save_folder, word_ids
+from .limits import check_memory
 from .options import config_errors, parse_object, read_object
 from .provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 SCALAR_MIXES_FILE = "scalar_mixes.json"
+ZIP = b"PK\x03\x04"
+# How archives are compressed, by their first bytes.
+COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 CHAR_EMBEDDING = "_token_embedder._char_embedding_weights"
 # What an archive's members are for, by the end of their names.
 MEMBERS = {
@@ -72,7 +80,7 @@ def convert_allennlp(
     Returns:
         `out`
     """
-    with staged_folder(out) as stage:
+    with full_disk_errors(out), staged_folder(out) as stage:
         archive = read_archive(path)
         if options is not None:
             archive = archive._replace(options=read_object(options))
@@ -102,9 +110,11 @@ def read_archive(path: str | os.PathLike) -> Archive:
         raise ConversionError(f"{path} is no file: give AllenNLP's best.th, weights.th or model.tar.gz.")
     try:
         data = path.read_bytes()
-        if not data.startswith(b"\x1f\x8b") and not tarfile.is_tarfile(io.BytesIO(data)):
+        decompress = next((opened for start, opened in COMPRESSIONS.items() if data.startswith(start)), None)
+        if decompress is None and not tarfile.is_tarfile(io.BytesIO(data)):
             return Archive(_load_tensors(data, path), {}, None)
-        members = _read_members(data, path)
+        plain = io.BytesIO(data) if decompress is None else decompress(io.BytesIO(data))
+        members = _read_members(_BoundedFile(plain, len(data), path), path)
     except ConversionError:
         raise
     except Exception as error:  # by the place of the damage: OSError, TarError, EOFError, zlib.error ...
@@ -119,10 +129,43 @@ def read_archive(path: str | os.PathLike) -> Archive:
     )
 
 
-def _read_members(data: bytes, path: Path) -> dict[str, bytes]:
+class _BoundedFile:
+    """
+    What `tarfile` reads of an archive, up to the size that its content may have: every read is refused before memory is
+    taken for it, be it of a member, of a long name or of any other header.
+
+    Args:
+        file: The archive, decompressed.
+        size: Bytes of the archive as it is on disk.
+        path: The archive, for the message.
+    """
+
+    def __init__(self, file: Any, size: int, path: Path):
+        self._file, self._size, self._path = file, size, path
+
+    def read(self, size: int) -> bytes:
+        self._check(self._file.tell() + size)
+        return self._file.read(size)
+
+    def seek(self, place: int) -> int:
+        self._check(place)
+        return self._file.seek(place)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def check_member(self, member: tarfile.TarInfo):
+        """Refuses a member that is too large; of a sparse one the archive holds less than is read."""
+        self._check(member.size)
+
+    def _check(self, size: int):
+        check_memory(size, self._size, self._path)
+
+
+def _read_members(file: _BoundedFile, path: Path) -> dict[str, bytes]:
     """The contents of the `MEMBERS`. Links, devices and files whose names lead elsewhere are passed over."""
     contents = {}
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+    with tarfile.open(fileobj=cast(BinaryIO, file), mode="r:") as tar:
         for member in tar:
             name = PurePosixPath(member.name)
             if not member.isreg() or name.is_absolute() or ".." in name.parts:
@@ -131,16 +174,21 @@ def _read_members(data: bytes, path: Path) -> dict[str, bytes]:
                 if re.search(pattern, member.name):
                     if use in contents:
                         raise ConversionError(f"{path} should hold one file of {use}, found another: {member.name}.")
+                    file.check_member(member)
                     contents[use] = tar.extractfile(member).read()
-        while tar.fileobj.read(2**20):  # to the end, where the checksum is
+        while file.read(2**20):  # to the end, where the checksum is
             pass
     return contents
 
 
 def _load_tensors(data: bytes, source) -> dict[str, torch.Tensor]:
     try:
+        if data.startswith(ZIP):
+            _check_container(data, source)
         with warnings.catch_warnings(action="ignore"):
             tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except ConversionError:
+        raise
     except Exception as error:  # by the place of the damage: UnpicklingError, RuntimeError, EOFError, struct.error ...
         raise ConversionError(
             f"{source} is no state dict that can be read safely: {_unpickling_reason(error)}"
@@ -149,7 +197,17 @@ def _load_tensors(data: bytes, source) -> dict[str, torch.Tensor]:
         isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in tensors.items()
     ):
         raise ConversionError(f"{source} is no state dict: a dictionary of tensors was expected.")
+    # A tensor may be larger than its storage, or have none.
+    check_memory(sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), len(data), source)
     return tensors
+
+
+def _check_container(data: bytes, source):
+    """Refuses a zip file, as torch writes them since 1.6, with a wrong checksum: torch does not look at them."""
+    with zipfile.ZipFile(io.BytesIO(data)) as container:
+        check_memory(sum(member.file_size for member in container.infolist()), len(data), source)
+        if (damaged := container.testzip()) is not None:
+            raise ConversionError(f"{source} is damaged: the checksum of {damaged} is wrong. Fetch it again.")
 
 
 def _unpickling_reason(error: Exception) -> str:
@@ -260,6 +318,8 @@ def _layer_norm(experiment: dict[str, Any]) -> bool:
 
 def model_of(config: ElmoConfig, tensors: dict[str, torch.Tensor], source) -> ElmoModel:
     """The model with AllenNLP's tensors in our arrangement."""
+    with torch.device("meta"):
+        check_arrays(allennlp_views(ElmoModel(config)), tensors, source)
     model = ElmoModel(config)
     fill_views(allennlp_views(model), tensors, source)
     with torch.no_grad():

@@ -6,6 +6,7 @@ weights are one matrix there). The same views serve both ways, so that a round t
 """
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import torch
 from transformers import PreTrainedConfig
 
 from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.hdf5_files import PatientFile
 from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
 from elmo_hf.staging import staged_folder
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 
 from .arrays import Views, check_arrays, check_float, count_values, fill_views
-from .folder import ConversionError, load_tokenizer, save_folder, word_ids
+from .folder import ConversionError, full_disk_errors, load_tokenizer, save_folder, word_ids
+from .limits import check_memory
 from .options import config_errors, read_object
 from .provenance import provenance
 
@@ -46,7 +49,7 @@ def convert_bilm_hdf5(
     Returns:
         `out`
     """
-    with staged_folder(out) as stage:
+    with full_disk_errors(out), staged_folder(out) as stage:
         model, tokenizer = load_bilm_hdf5(options, weights, vocab)
         origin = provenance("bilm-hdf5", count_parameters(model), weights=weights, options=options, vocab=vocab)
         save_folder(model, tokenizer, stage, dtype, origin, Path(out).resolve().name)
@@ -79,7 +82,7 @@ def export_bilm_hdf5(model: str | os.PathLike, out: str | os.PathLike) -> Path:
     Returns:
         `out`
     """
-    with staged_folder(out) as stage:
+    with full_disk_errors(out), staged_folder(out) as stage:
         loaded, tokenizer = _load(model)
         write_bilm_hdf5(loaded, stage / OPTIONS_FILE, stage / WEIGHTS_FILE)
         tokenizer.save_vocabulary(str(stage))
@@ -133,8 +136,11 @@ def _read_arrays(weights: str | os.PathLike, expected: Views) -> dict[str, torch
             file.visititems(lambda name, item: datasets.update({name: item} if isinstance(item, h5py.Dataset) else {}))
             check_arrays(expected, datasets, weights)
             for name, dataset in datasets.items():
+                if dataset.external or dataset.is_virtual:
+                    raise ConversionError(f"{weights}: {name} is stored in another file, which is not read.")
                 if dataset.dtype.kind != "f":
                     raise ConversionError(f"{weights}: {name} should hold floats, found {dataset.dtype}.")
+            check_memory(sum(map(_memory, datasets.values())), os.path.getsize(weights), weights)
             return {name: torch.from_numpy(dataset.astype("float32")[()]) for name, dataset in datasets.items()}
     except ConversionError:
         raise
@@ -142,13 +148,22 @@ def _read_arrays(weights: str | os.PathLike, expected: Views) -> dict[str, torch
         raise ConversionError(f"{weights} cannot be read as HDF5 (missing, truncated or foreign): {error}") from error
 
 
+def _memory(dataset: Any) -> int:
+    """Bytes that reading an HDF5 dataset takes: a chunk is read as a whole, and may be larger than the dataset."""
+    values = max(dataset.size, math.prod(dataset.chunks or (0,)))
+    return values * max(dataset.dtype.itemsize, 4)
+
+
 def write_bilm_hdf5(model: ElmoModel, options: str | os.PathLike, weights: str | os.PathLike):
     """Writes a model in the original format."""
     h5py = require_h5py()
     text = json.dumps(bilm_options(model.config), indent=2)
-    with h5py.File(weights, "w") as file:
-        for name, views in bilm_views(model).items():
-            file[name] = torch.cat(views).float().cpu().numpy()
+    with PatientFile(weights, "w+") as disk:
+        with h5py.File(disk, "w") as file:
+            for name, views in bilm_views(model).items():
+                file[name] = torch.cat(views).float().cpu().numpy()
+                disk.check()
+        disk.check()
     Path(options).write_text(text + "\n", "utf-8")
 
 

@@ -138,18 +138,21 @@ def _attempt(url: str, target: Path, part: Path, size: int | None):
             etag = response.headers.get("ETag", "")
             part.write_bytes(b"")  # before the mark: old bytes must never stand under a new one
             _write_mark(target, {"url": url, "etag": None if etag.startswith("W/") else etag or None})
-        _save_body(response, part, done, total)
+        _save_body(response, part, done, size if total is None else total)
+        if size is not None and _length(part) > size:
+            part.unlink()
+            raise DownloadError(f"{url} should have {size:,} bytes, the server sends more.")
 
 
 def _save_body(response, part: Path, done: int, total: int | None):
-    """Appends the answer to what is done of the part."""
+    """Appends the answer to what is done of the part, up to the first bytes beyond its size, if that is known."""
     name = part.name.removesuffix(".part")
     # No bar where nobody looks at one, in a log file say.
     with (
         open(part, "ab" if done else "wb") as file,
         tqdm(total=total, initial=done, desc=name, unit="B", unit_scale=True, disable=None) as bar,
     ):
-        while chunk := _read(response):
+        while (total is None or done <= total) and (chunk := _read(response)):
             file.write(chunk)
             bar.update(len(chunk))
             done += len(chunk)

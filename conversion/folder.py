@@ -1,10 +1,15 @@
 """What a conversion ends in: a complete model folder."""
 
+import errno
 import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from elmo_hf.modeling_elmo import ElmoModel
 from elmo_hf.publishing import write_card
@@ -12,11 +17,32 @@ from elmo_hf.tokenization_elmo import ElmoTokenizer
 
 from .provenance import write_provenance
 
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 class ConversionError(ValueError):
     """A checkpoint that cannot be converted; the message says what was expected and what was found."""
+
+
+@contextmanager
+def full_disk_errors(out: str | os.PathLike) -> Generator[None]:
+    """Turns errors of a full disk, which name a temporary file or none, into one about the folder to write."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        number = error.errno if isinstance(error, OSError) else _system_error(error)
+        if number not in FULL_DISK:
+            raise
+        raise ConversionError(
+            f"{out} cannot be written ({os.strerror(number)}): make room and convert again."
+        ) from error
+
+
+def _system_error(error: SafetensorError) -> int | None:
+    """The number of the operating system's error that safetensors ran into."""
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return int(found[1]) if found else None
 
 
 def save_folder(
@@ -77,4 +103,4 @@ def word_ids(tokenizer: ElmoTokenizer) -> dict[str, int]:
     }
 
 
-__all__ = ["ConversionError", "load_tokenizer", "save_folder", "word_ids"]
+__all__ = ["ConversionError", "full_disk_errors", "load_tokenizer", "save_folder", "word_ids"]

@@ -22,7 +22,7 @@ from elmo_hf.tokenization_elmo import ElmoTokenizer
 
 from .bilm_hdf5 import count_parameters, load_bilm_hdf5, require_h5py
 from .download import download
-from .folder import ConversionError, save_folder
+from .folder import ConversionError, full_disk_errors, save_folder
 from .options import config_errors, read_object
 from .provenance import file_sha256, provenance
 
@@ -128,7 +128,7 @@ def convert_original(
     if with_vocab and "vocab" not in original.facts["files"]:
         raise ConversionError(f"No vocabulary was published with {original.name}.")
     require_h5py()  # before a long download
-    with staged_folder(out) as stage:
+    with full_disk_errors(out), staged_folder(out) as stage:
         checks, urls = Checks([], []), {}
         if options is None:
             options, urls["options"] = _fetch(original, "options", from_url)

@@ -288,8 +288,9 @@ class ElmoConfig(PreTrainedConfig):
             value = fields.get(name)
             if isinstance(value, (bool, int, float, str, list, dict)) and not isinstance(value, kind):
                 raise ValueError(f"`{name}` must be of type {kind.__name__}, found {value!r:.60}.")
-        if "/" in str(fields.get("attn_implementation")):
-            raise ValueError("`attn_implementation` names code on the Hub, but ELMo has no attention: remove it.")
+        for name in ("attn_implementation", "_attn_implementation"):  # the base class takes both
+            if "/" in str(fields.get(name)):
+                raise ValueError(f"`{name}` names code on the Hub, but ELMo has no attention: remove it.")
 
     def _check_sizes(self):
         for name, most in MOST.items():

@@ -5,9 +5,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from .errors import TextError
-from .text_sources import Report, lines_or_errors, source_name
+from .text_sources import LONGEST_LINE, Report, lines_or_errors, source_name
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+LONGEST_SENTENCE = 1_000_000  # lines: they are in memory as a whole
 FORM = CONLLU_FIELDS.index("form")
 
 
@@ -26,7 +27,7 @@ def column_sentences(
     source: str, *, conllu: bool = False, report: Report = lambda _: None
 ) -> Iterator[list[ColumnLine] | TextError]:
     """
-    The lines of each sentence; in the place of one with a line that cannot be read, its error.
+    The lines of each sentence; in the place of one with a line that cannot be read, or with far too many, its error.
 
     Args:
         conllu: Whether there are ten fields a line, and comments, multi-word tokens and empty nodes, which are left
@@ -34,6 +35,7 @@ def column_sentences(
     """
     sentence: list[ColumnLine] = []
     problem: TextError | None = None
+    size = 0  # of its lines
     width = len(CONLLU_FIELDS) if conllu else None
     for number, line in chain(lines_or_errors(source, report), [(0, "")]):
         where = f"{source_name(source)}, line {number}"
@@ -45,15 +47,25 @@ def column_sentences(
                 width = width or len(columns)
                 if len(columns) not in (width, 0):
                     raise TextError(f"{where}: {len(columns)} columns, and {width} in the lines before.")
-                if columns:
+                if columns and problem is None:
                     sentence.append(ColumnLine(where, columns))
+                    size += len(line)
+                if len(sentence) > LONGEST_SENTENCE or size > LONGEST_LINE:
+                    raise _too_long(sentence[0].where)
                 continue
         except TextError as error:
-            problem = problem or error
+            problem, sentence, size = problem or error, [], 0
             continue
         if problem or sentence:
             yield problem or sentence
-        sentence, problem = [], None
+        sentence, problem, size = [], None, 0
+
+
+def _too_long(where: str) -> TextError:
+    return TextError(
+        f"{where}: a sentence of more than {LONGEST_SENTENCE:,} lines, or {LONGEST_LINE >> 20} MiB, begins here: "
+        "separate sentences with blank lines."
+    )
 
 
 def _columns(line: str) -> list[str]:

@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
+from .checksums_elmo import check_downloads
 from .configuration_elmo import ElmoConfig
 from .loading_elmo import (
     NO_PICKLE,
@@ -128,6 +129,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if state_dict is None and checkpoint_files is not None:
             folder = load_config.pretrained_model_name_or_path
             check_paths(checkpoint_files, folder if folder is not None and os.path.isdir(folder) else None)
+            check_downloads(checkpoint_files)
             if expected_keys is None:
                 quantizer = load_config.hf_quantizer
                 any_shape = load_config.ignore_mismatched_sizes

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .errors import TextError
 from .text_sources import (
+    LONGEST_LINE,
     STANDARD_INPUT,
     Report,
     is_saved_dataset,
@@ -136,6 +137,7 @@ class _TableLines:
         self._name = source_name(source)
         self._lines = lines_or_errors(source, report)
         self._row: list[tuple[int, str | TextError]] = []
+        self._size = 0  # of the row
         self._again: deque[tuple[int, str | TextError]] = deque()
 
     @property
@@ -144,7 +146,7 @@ class _TableLines:
         return f"{self._name}, line {self._row[0][0]}"
 
     def begin_row(self):
-        self._row = []
+        self._row, self._size = [], 0
 
     def go_back(self):
         """To the second line of the row."""
@@ -158,6 +160,11 @@ class _TableLines:
         self._row.append((number, line))
         if isinstance(line, TextError):
             raise line
+        self._size += len(line)
+        if self._size > LONGEST_LINE:
+            raise TextError(
+                f"{self.where}: a row of more than {LONGEST_LINE >> 20} MiB begins here: is a quote missing?"
+            )
         return line + "\n"
 
 

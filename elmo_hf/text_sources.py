@@ -20,6 +20,11 @@ from .errors import TextError
 
 STANDARD_INPUT = "-"
 BLOCK = 1 << 16  # bytes of text read at a time
+# Bytes. A small compressed file may hold a line without end, and a line is in memory as a whole: embedding one of this
+# length that is nothing but short words takes 2.5 GB.
+LONGEST_LINE = 1 << 22
+OVERLONG = b"\0longer\0"  # stands for such a line, and is no text, as it holds NUL
+XZ_MEMORY = 1 << 28  # bytes for the window of a decompressor; `xz -9` needs a quarter of it
 ROWS = 100  # of a dataset read at a time; a row may be a book
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP, XZ, ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
@@ -75,8 +80,9 @@ def source_name(path: str) -> str:
 
 
 def _whole_lines(path: str, report: Report) -> Iterator[bytes]:
-    """One or more lines at a time, without the end of the last one."""
+    """One or more lines at a time, without the end of the last one; `OVERLONG` begins one that is too long."""
     unfinished: list[bytes] = []  # the pieces of the last line, whose end is not read yet
+    size = 0  # of them
     for block in _read_blocks(path, report):
         whole, newline, rest = block.rpartition(b"\n")
         if newline:
@@ -84,8 +90,13 @@ def _whole_lines(path: str, report: Report) -> Iterator[bytes]:
             unfinished = [rest]
         elif 0 in block:
             unfinished = [b"\0"]  # no text, and perhaps without an end: that it is none is all that is kept
+        elif size + len(block) > LONGEST_LINE:
+            unfinished = [OVERLONG]
         else:
             unfinished.append(block)
+            size += len(block)
+            continue
+        size = len(unfinished[0])
     if last := b"".join(unfinished):
         yield last
 
@@ -95,7 +106,13 @@ def _decode(text: bytes, name: str, done: int) -> list[str]:
     if done == 0:
         text = text.removeprefix(BYTE_ORDER_MARK)
     if (nul := text.find(0)) >= 0:
-        raise _not_text(name, done + 1 + text.count(b"\n", 0, nul), "it holds a NUL byte")
+        line = done + 1 + text.count(b"\n", 0, nul)
+        if text.startswith(OVERLONG, nul):
+            raise TextError(
+                f"{name}, line {line}, has more than {LONGEST_LINE >> 20} MiB: begin a new line with each sentence, or "
+                "with each document."
+            )
+        raise _not_text(name, line, "it holds a NUL byte")
     try:
         return text.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
@@ -147,7 +164,7 @@ def _decompressed(raw: io.BufferedReader, path: str) -> io.BufferedIOBase:
     if start.startswith(GZIP):
         return gzip.GzipFile(fileobj=raw)
     if start.startswith(XZ):
-        return lzma.LZMAFile(raw)
+        return io.BufferedReader(_XzStreams(raw, path))
     if BZIP2.match(start):
         return bz2.BZ2File(raw)
     if start.startswith(ZSTANDARD):
@@ -165,6 +182,53 @@ def _import_zstandard(path: str) -> ModuleType:
         except ImportError:
             continue
     raise TextError(f"{path} is compressed with Zstandard, which needs a package: pip install backports.zstd")
+
+
+class _XzStreams(io.RawIOBase):
+    """
+    Reads xz with a limit on its memory, which `lzma.LZMAFile` does not have: a small file may ask for 4 GiB.
+
+    Args:
+        raw: The compressed file.
+        name: Of it, for messages.
+    """
+
+    def __init__(self, raw: io.BufferedIOBase, name: str):
+        self._raw, self._name = raw, name
+        self._stream = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+        self._is_first = True
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        text = b""
+        while not text:
+            data = b""
+            if self._stream.eof:
+                if not (data := self._next_stream()):
+                    return 0
+                self._stream, self._is_first = lzma.LZMADecompressor(memlimit=XZ_MEMORY), False
+            elif self._stream.needs_input and not (data := self._raw.read(BLOCK)):
+                raise EOFError("the last stream is not complete")
+            try:
+                text = self._stream.decompress(data, len(buffer))
+            except lzma.LZMAError as error:
+                if "limit" in str(error):
+                    needed = f"needs more than {XZ_MEMORY >> 20} MiB to be decompressed"
+                    raise TextError(f"{self._name} {needed}: compress it again with `xz -9` or less.") from error
+                if self._is_first:
+                    raise
+                return 0  # what follows the last stream is none: passed over, as `lzma.LZMAFile` does
+        buffer[: len(text)] = text
+        return len(text)
+
+    def _next_stream(self) -> bytes:
+        """The first bytes after a stream and its padding; none at the end of the file."""
+        data = self._stream.unused_data.lstrip(b"\0")
+        while not data and (block := self._raw.read(BLOCK)):
+            data = block.lstrip(b"\0")
+        return data
 
 
 class _ZstandardFrames(io.RawIOBase):
@@ -186,7 +250,7 @@ class _ZstandardFrames(io.RawIOBase):
                 data, self._frame, self._is_fresh = self._frame.unused_data, self._new_frame(), True
             else:
                 data = b""
-            data = data or self._raw.read(1 << 16)
+            data = data or self._raw.read(1 << 10)  # little: all that is in it is decompressed at once
             if not data:
                 if not self._is_fresh:
                     raise EOFError("the last frame is not complete")
@@ -310,6 +374,7 @@ def in_one_line(error: Exception) -> str:
 
 __all__ = [
     "FILE_NAME",
+    "LONGEST_LINE",
     "STANDARD_INPUT",
     "DatasetColumns",
     "Report",

@@ -3,8 +3,10 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -12,6 +14,15 @@ from .loading_elmo import is_inner_path, read_json_object
 
 # Settings with which the base class would take the tokenizer from somewhere else than its files.
 FOREIGN_SOURCES = ("init_inputs", "tokenizer_object", "gguf_file")
+# What our tokenizers are made of. A normalizer of somebody else could make gigabytes of a word.
+PARTS: dict[str, tuple[str, ...]] = {
+    "normalizer": ("none",),
+    "pre_tokenizer": ("Split", "WhitespaceSplit"),
+    "model": ("WordPiece",),
+    "post_processor": ("TemplateProcessing",),
+    "decoder": ("none",),
+}
+MOST_MARKS = 16  # that a template adds to a text or a pair; ours adds four
 
 
 def check_tokenizer_files(files: Mapping[str, str | None], name: str):
@@ -45,12 +56,42 @@ def check_tokenizer_files(files: Mapping[str, str | None], name: str):
 
 
 def load_backend(path: str | os.PathLike) -> Tokenizer:
-    """The Rust tokenizer of a `tokenizer.json`."""
+    """The Rust tokenizer of a `tokenizer.json`, which is looked at first."""
     try:
+        _check_parts(path)
         with rust_errors():
             return Tokenizer.from_file(os.fspath(path))
     except Exception as error:  # the Rust library raises plain exceptions
         raise ValueError(f"{path} is no tokenizer file: {error}; download or save it again.") from error
+
+
+def _check_parts(path: str | os.PathLike):
+    """Refuses a `tokenizer.json` with parts that are not made here. What is malformed is left to the Rust library."""
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file, object_pairs_hook=_without_repetitions)
+    if not isinstance(content, dict):
+        return
+    for part, kinds in PARTS.items():
+        value = content.get(part)
+        kind = "none" if value is None else value.get("type") if isinstance(value, dict) else type(value).__name__
+        if kind not in kinds:
+            raise ValueError(f"its `{part}` is {kind!s:.60}, and that of an ELMo tokenizer is {' or '.join(kinds)}")
+    template = content["post_processor"]
+    marks = [template.get("single"), template.get("pair")]
+    specials = template.get("special_tokens")
+    if isinstance(specials, dict):
+        marks += [special.get("ids") for special in specials.values() if isinstance(special, dict)]
+    if any(isinstance(some, list) and len(some) > MOST_MARKS for some in marks):
+        raise ValueError(f"its `post_processor` adds more than {MOST_MARKS} marks to a text")
+
+
+def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. One reader may take the first value of a name that is given twice, and another the second."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"it holds `{twice:.60}` twice")
+    return found
 
 
 @contextmanager

@@ -301,6 +301,8 @@ def test_absurd_sizes_are_refused(fields):
         ({"hidden_size": 8}, "`hidden_size` is no field that can be set"),
         ({"__class__": "x"}, "`__class__` is no field that can be set"),
         ({"attn_implementation": "somebody/kernel"}, "names code on the Hub, but ELMo has no attention"),
+        ({"_attn_implementation": "somebody/kernel"}, "`_attn_implementation` names code on the Hub"),
+        ({"_attn_implementation": {"": "somebody/kernel"}}, "`_attn_implementation` names code on the Hub"),
         ({"quantization_config": 3}, "`quantization_config` must be of type dict"),
         ({"id2label": 3}, "malformed"),
     ],

@@ -1,7 +1,12 @@
 """Lines and rows of files: a bad one is given as its error, in its place, and costs no other."""
 
 import csv
+import gzip
 import io
+import lzma
+import tracemalloc
+import zlib
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -55,6 +60,93 @@ def test_a_line_that_is_no_text_is_its_error_and_the_others_come_as_they_are(tmp
             assert f"lines, line {number}, is not UTF-8" in str(line)
         else:
             assert line == text.rstrip("\r")
+
+
+def compressed(file, *parts: tuple[bytes, int]) -> str:
+    """A gzip of parts, each repeated, which is small on disk."""
+    path = file(b"", "text.gz")
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        for part, times in parts:
+            for _ in range(times >> 10):
+                stream.write(part * 1024)
+    return path
+
+
+@contextmanager
+def memory_of_at_most(size: int):
+    """Within, more memory of Python objects makes the test fail."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()
+
+
+MIB = 2**20
+BOMB = [(b"a cat\n", 1024), (b"aaaaaaaa", 8 * MIB), (b"\n", 1024)]  # a line of 64 MiB among others
+
+
+def test_a_line_that_is_too_long_is_its_error_and_does_not_fill_memory(file):
+    path, found = compressed(file, *BOMB), []
+    with memory_of_at_most(24 * MIB):
+        for number, line in lines_or_errors(path):
+            assert len(str(line)) < 200
+            found.append((number, line))
+    assert len(found) == 1024 + 1024
+    problems = [(number, str(line)) for number, line in found if isinstance(line, TextError)]
+    assert problems == [
+        (1025, f"{path}, line 1025, has more than 4 MiB: begin a new line with each sentence, or with each document.")
+    ]
+
+
+def test_a_long_line_is_read(file):
+    (line,) = lines_or_errors(file(b"a " * 2 * MIB))
+    assert len(line[1]) == 4 * MIB
+
+
+def test_a_row_of_many_lines_that_is_too_long_is_its_error_and_does_not_fill_memory(file):
+    """A quote closes and another one opens on every line, so that the row has no end."""
+    row = b'"' + b"a" * 500 + b'\n",'
+    path = compressed(file, (b"a,b\n1,2\n", 1024), (row, 1024 * 40), (b"\n3,4\n", 1024))
+    with memory_of_at_most(40 * MIB):
+        rows = list(table_rows(path, ","))
+    assert f"{path}, line 2049: a row of more than 4 MiB begins here: is a quote missing?" in messages(rows)
+    assert sum(isinstance(row, Row) and row.values == {"a": "3", "b": "4"} for row in rows) == 1024
+
+
+def test_a_sentence_of_columns_that_is_too_long_is_its_error_and_does_not_fill_memory(file, monkeypatch):
+    monkeypatch.setattr("elmo_hf.conll.LONGEST_SENTENCE", 10_000)
+    path = compressed(file, (b"cat\tN\n\n", 1024), (b"dog\tN\n", 64 * 1024), (b"\nbird\tN\n", 1024))
+    with memory_of_at_most(20 * MIB):
+        sentences = list(column_sentences(path))
+    assert [len(sentence) for sentence in sentences if not isinstance(sentence, TextError)] == [1] * 2048
+    (message,) = messages(sentences)
+    assert message.startswith(f"{path}, line 2049: a sentence of more than 10,000 lines, or 4 MiB, begins here: ")
+
+
+def with_window(content: bytes, size: int) -> bytes:
+    """An xz file with another window in the header of its block: 40 is 4 GiB."""
+    changed, first = bytearray(content), 12
+    end = first + 4 * (changed[first] + 1)
+    assert changed[first + 2 : first + 4] == b"\x21\x01"  # LZMA2, and one byte about it
+    changed[first + 4] = size
+    changed[end - 4 : end] = zlib.crc32(changed[first : end - 4]).to_bytes(4, "little")
+    return bytes(changed)
+
+
+def test_an_xz_file_that_asks_for_gigabytes_is_refused(file):
+    content = lzma.compress(b"a cat\n")
+    assert list(lines_or_errors(file(with_window(content, content[16])))) == [(1, "a cat")]
+    with pytest.raises(TextError, match=r"file needs more than 256 MiB to be decompressed: .* `xz -9` or less\."):
+        list(lines_or_errors(file(with_window(content, 40))))
+
+
+def test_xz_streams_one_after_the_other_are_one_text(file):
+    content = lzma.compress(b"a cat\n" * 50_000, preset=9) + lzma.compress(b"a dog\n")
+    for rest in (b"", bytes(8)):
+        lines = [line for _, line in lines_or_errors(file(content + rest))]
+        assert lines == ["a cat"] * 50_000 + ["a dog"]
 
 
 def test_a_binary_file_without_line_ends_does_not_fill_memory(file, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from elmo_hf import ElmoTokenizer
+from elmo_hf import ElmoTokenizer, tokenizer_files_elmo
 from elmo_hf.tokenizer_files_elmo import load_backend
 from tests.untrusted import damaged_bytes, damaged_json, save_tiny_folder
 
@@ -124,6 +124,77 @@ def test_a_tokenizer_file_of_another_kind_is_refused(folder, fields):
         ElmoTokenizer.from_pretrained(folder)
     with pytest.raises(ValueError, match=r"tokenizer\.json is no tokenizer file: .*again"):
         load_backend(folder / TOKENIZER)
+
+
+# Parts that our tokenizers are not made of
+
+GROWING = [{"type": "Replace", "pattern": {"String": "t"}, "content": "tttttttttt"}] * 9  # a billion times as long
+
+
+@pytest.mark.parametrize(
+    ("part", "content"),
+    [
+        ("normalizer", {"type": "Sequence", "normalizers": GROWING}),
+        ("normalizer", {"type": "Prepend", "prepend": "x" * 1000}),
+        ("normalizer", {"type": "Lowercase"}),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}]}),
+        ("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}),
+        ("pre_tokenizer", None),
+        ("decoder", {"type": "Replace", "pattern": {"String": "t"}, "content": "tttt"}),
+        ("model", {"type": "WordLevel", "vocab": {"<UNK>": 0}, "unk_token": "<UNK>"}),
+        ("post_processor", {"type": "Sequence", "processors": []}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "" if value is None else value["type"],
+)
+def test_parts_that_our_tokenizers_are_not_made_of_are_refused_before_they_are_used(folder, monkeypatch, part, content):
+    edit(folder / TOKENIZER, **{part: content})
+    monkeypatch.setattr(tokenizer_files_elmo, "Tokenizer", None)  # which would use them at once, on added words
+    kind = "none" if content is None else content["type"]
+    for load in (ElmoTokenizer.from_pretrained, AutoTokenizer.from_pretrained):
+        with pytest.raises(ValueError, match=rf"tokenizer\.json is no tokenizer file: its `{part}` is {kind}, .*again"):
+            load(folder)
+    with pytest.raises(ValueError, match=f"its `{part}` is {kind}"):
+        ElmoTokenizer(tokenizer_file=str(folder / TOKENIZER))
+
+
+@pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer"])
+def test_a_part_that_is_given_twice_is_refused(folder, part):
+    """One reader may take the first, and another the second."""
+    content = (folder / TOKENIZER).read_text()
+    evil = json.dumps({part: {"type": "Sequence", "normalizers": GROWING, "pretokenizers": []}})
+    (folder / TOKENIZER).write_text(evil.removesuffix("}") + "," + content.removeprefix("{"))
+    with pytest.raises(ValueError, match=rf"tokenizer\.json.* `{part}` twice.*again"):
+        ElmoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("where", ["single", "ids"])
+def test_a_template_that_makes_many_tokens_of_one_sentence_is_refused(folder, where):
+    template = json.loads((folder / TOKENIZER).read_text())["post_processor"]
+    if where == "single":
+        template["single"] *= 100_000
+    else:
+        template["special_tokens"]["<S>"] |= {"ids": [0] * 100_000, "tokens": ["<S>"] * 100_000}
+    edit(folder / TOKENIZER, post_processor=template)
+    with pytest.raises(ValueError, match=r"tokenizer\.json is no tokenizer file: its `post_processor` adds .*again"):
+        ElmoTokenizer.from_pretrained(folder)
+
+
+def test_padding_and_truncation_that_a_file_asks_for_are_not_done(folder):
+    expected = load_and_use(folder)
+    edit(
+        folder / TOKENIZER,
+        padding={
+            "strategy": {"Fixed": 2**40},
+            "direction": "Right",
+            "pad_to_multiple_of": None,
+            "pad_id": 0,
+            "pad_type_id": 0,
+            "pad_token": "<PAD>",
+        },
+        truncation={"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0},
+    )
+    for name, rows in load_and_use(folder).items():
+        assert (rows == expected[name]).all()
 
 
 @pytest.mark.parametrize("slots", [2, 1001, 10**12, -1, 50.0, "50", None, True])

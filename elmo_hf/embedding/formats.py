@@ -1,6 +1,5 @@
 """What an embedded corpus is written as, one class a format. All are assembled from shards, a few records at a time."""
 
-import io
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import numpy as np
 
 from ..errors import FolderError
 from ..extras import import_extra
+from ..hdf5_files import PatientFile
 from ..staging import write_atomically
 from .shards import ENDING, NUMPY_DTYPES, Batch, Layout, Shard
 
@@ -262,12 +262,12 @@ class Hdf5Format(OutputFormat):
         self._properties.set_obj_track_times(False)
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
-        with _PatientFile(path, "w+") as disk:
+        with PatientFile(path, "w+") as disk:
             with self._h5py.File(disk, "w") as file:
                 self._write_records(file, disk, shards, advance)
             disk.check()
 
-    def _write_records(self, file: Any, disk: "_PatientFile", shards: Sequence[Shard], advance: Advance):
+    def _write_records(self, file: Any, disk: PatientFile, shards: Sequence[Shard], advance: Advance):
         sentences: list[str] = []  # the layout wants all of them in one string
         for shard in shards:
             for batch in shard.batches(BATCH_BYTES):
@@ -288,36 +288,6 @@ class Hdf5Format(OutputFormat):
         dataset = h5py.h5d.create(file.id, name.encode(), self._dtype, space, self._properties)
         if array.size:
             dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, array)
-
-
-class _PatientFile(io.FileIO):
-    """
-    A file that takes all that is written even if the disk is full, and tells later. An error at once would be passed
-    over by h5py, and end the process when the file is closed.
-    """
-
-    _error: OSError | None = None
-
-    def check(self):
-        """Raises what went wrong."""
-        if self._error is not None:
-            raise self._error
-
-    def write(self, data: Any) -> int:
-        left = view = memoryview(data).cast("B")
-        while left and self._error is None:
-            try:
-                left = left[super().write(left) :]
-            except OSError as error:
-                self._error = error
-        return len(view)
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return super().truncate(size)
-        except OSError as error:
-            self._error = error
-            return size or 0
 
 
 class NpyFormat(OutputFormat):

@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
-from transformers import AutoConfig
 
 from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText
@@ -35,10 +35,16 @@ def load_head(
 ) -> tuple[ElmoForTokenClassification | ElmoForSequenceClassification, ElmoTokenizer]:
     """A tagger or a classifier, by what its config says, and its tokenizer."""
     try:
-        architectures = AutoConfig.from_pretrained(name).architectures or []
+        # Not the Auto class: it would ask on standard input whether to run the code of a foreign model.
+        config = ElmoConfig.get_config_dict(name)[0]
+        if (model_type := config.get("model_type")) != ElmoConfig.model_type:
+            raise ModelError(f"{name} should hold a model of type elmo, found {model_type}.")
+        architectures = config.get("architectures") or []
         for kind in (ElmoForTokenClassification, ElmoForSequenceClassification):
             if kind.__name__ in architectures:
                 return kind.from_pretrained(name).eval(), ElmoTokenizer.from_pretrained(name)
+    except ModelError:
+        raise
     except (OSError, ValueError) as error:
         raise ModelError(f"{name} cannot be loaded: {' '.join(str(error).split())}") from error
     raise ModelError(f"{name} is neither a tagger nor a classifier: `elmo-hf finetune` makes one.")

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import TextError
 from ..text_sources import (
+    LONGEST_LINE,
     DatasetColumns,
     Report,
     in_one_line,
@@ -42,7 +43,8 @@ class Corpus:
             such path, the name of a dataset, as `name` or `name:config`, of which the rows are streamed.
         column: The column of a dataset that holds the text.
         split: The split of a dataset that has several.
-        max_sentences: A longer document is cut into several, so that a file without blank lines is streamed too.
+        max_sentences: A longer document is cut into several, so that a file without blank lines is streamed too; so is
+            one of more than 4 MiB.
 
     Attributes:
         shards (`list[str]`): Names of the files and datasets, sorted, each once: the order is that of the text.
@@ -129,15 +131,17 @@ class _FileShard:
 
     def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
         document: list[str] = []
+        size = 0  # of it
         for lines in read_lines(self.name, report):
             for sentence in map(str.strip, lines):
                 if sentence:
                     document.append(sentence)
-                    if len(document) < max_sentences:
+                    size += len(sentence)
+                    if len(document) < max_sentences and size < LONGEST_LINE:
                         continue
                 if document:
                     yield document
-                    document = []
+                    document, size = [], 0
         if document:
             yield document
 

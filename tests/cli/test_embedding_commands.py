@@ -1,5 +1,6 @@
 """`elmo-hf embed`."""
 
+import gzip
 import json
 import re
 import sys
@@ -88,6 +89,18 @@ def test_bad_lines_are_named_and_counted(run, folder, text, tmp_path):
     code, output, error = run("embed", folder, "bad.jsonl", "--out", "out.npz", "--resume", "--skip-bad")
     assert (code, output) == (0, "out.npz: 2 records, 2 words, 2 bad lines skipped\n")
     assert re.findall(r"skipped: bad.jsonl, line (\d)", error) == ["2", "3"]
+
+
+def test_a_small_file_with_a_line_without_end_is_one_line(run, folder, tmp_path):
+    bomb = tmp_path / "text.gz"
+    bomb.write_bytes(gzip.compress(b"a" * 2**23))
+    for command in (
+        ("embed", folder, bomb, "--out", tmp_path / "out.npz"),
+        ("vocab", bomb, "--out", tmp_path / "v.txt"),
+    ):
+        code, output, error = run(*command)
+        assert (code, output) == (2, "")
+        assert error.splitlines()[-1].startswith(f"elmo-hf: {bomb}, line 1, has more than 4 MiB")  # after the bar
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class Fault(NamedTuple):
         stall_after: Bytes of the body after which nothing more comes.
         change: The body that is sent instead; lengths in the headers are the true ones.
         headers: These win over the true ones.
+        without_length: The end of the connection is the end of the body.
     """
 
     status: int | None = None
@@ -35,6 +36,7 @@ class Fault(NamedTuple):
     stall_after: int | None = None
     change: Callable[[bytes], bytes] = bytes
     headers: dict[str, str] = {}
+    without_length: bool = False
 
 
 class FileServer:
@@ -86,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
                 "Content-Length": str(len(content) - first),
             }
             content = content[first:]
+        if fault.without_length:
+            del headers["Content-Length"]
         self._start(status, headers | fault.headers)
         body = fault.change(content)
         with suppress(ConnectionError):  # a client that has seen enough

@@ -5,15 +5,16 @@ import io
 import json
 import os
 import tarfile
+import zipfile
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import ConversionError, allennlp, convert_allennlp
-from elmo_hf.conversion.allennlp import allennlp_views
+from elmo_hf.conversion.allennlp import allennlp_views, read_archive
 from elmo_hf.conversion.bilm_hdf5 import bilm_options, bilm_views, read_bilm_hdf5
 from tests.conftest import find_data
 from tests.conversion.refusals import assert_refused, damages, make_file
@@ -270,6 +271,92 @@ def test_an_archive_with_two_weights_is_refused(tmp_path):
     assert_refused(tmp_path, converting(archive), "found another: a/best.th")
 
 
+# ---- More than a file can hold.
+
+
+def huge(tensor: torch.Tensor, *shape: int) -> torch.Tensor:
+    """A tensor of any shape in the memory of one number."""
+    return tensor.flatten()[:1].expand(shape or [10_000 * size for size in tensor.shape])
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_tensors_that_are_larger_than_their_storage_are_refused(tmp_path, legacy):
+    tensors = tiny_state_dict()
+    for name, tensor in tensors.items():
+        if "_linearity" in name or "_projection" in name:
+            tensors[name] = huge(tensor)
+    path = tmp_path / "weights.th"
+    torch.save(tensors, path, _use_new_zipfile_serialization=not legacy)
+    assert_refused(tmp_path, converting(path), r"weights.th has [\d,]+ bytes and asks for [\d,]{15,} bytes of memory")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensor: tensor.new_empty([1000 * size for size in tensor.shape], device="meta"),
+        lambda tensor: torch.sparse_coo_tensor(size=[1000 * size for size in tensor.shape], check_invariants=True),
+    ],
+)
+def test_tensors_without_storage_are_refused(tmp_path, change):
+    tensors = tiny_state_dict()
+    tensors[CHARACTERS] = change(tensors[CHARACTERS])
+    assert_refused(tmp_path, converting(state_dict_file(tensors, tmp_path)), "asks for [0-9,]+ bytes of memory")
+
+
+def test_sizes_that_not_all_tensors_have_are_refused_before_memory_is_taken(tmp_path, monkeypatch):
+    tensors = tiny_state_dict()
+    tensors[f"{STACK}forward_layer_0.state_projection.weight"] = torch.zeros(300, 300)
+    monkeypatch.setattr(allennlp, "fill_views", None)  # comes when there is memory to fill
+    assert_refused(tmp_path, converting(state_dict_file(tensors, tmp_path)), "should have shape .*, found")
+
+
+def test_a_compressed_container_that_is_far_larger_inside_is_refused(tmp_path):
+    plain = state_dict_file(tiny_state_dict() | {"zeros": torch.zeros(2**25)}, tmp_path)
+    path = tmp_path / "best.th"
+    with zipfile.ZipFile(plain) as container, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as compressed:
+        for member in container.infolist():
+            compressed.writestr(member.filename, container.read(member))
+    plain.unlink()
+    assert_refused(tmp_path, converting(path), r"best.th has [\d,]+ bytes and asks for 134,[\d,]+ bytes of memory")
+
+
+@pytest.mark.parametrize("compression", ["gz", "bz2", "xz"])
+def test_an_archive_that_is_far_larger_inside_is_refused(tmp_path, compression):
+    path = tmp_path / f"model.tar.{compression}"
+    entry = tarfile.TarInfo("weights.th")
+    entry.size = 100 * 2**20
+    with tarfile.open(path, f"w:{compression}") as tar:
+        tar.addfile(entry, io.BytesIO(bytes(entry.size)))
+    assert_refused(
+        tmp_path, converting(path), rf"model.tar.{compression} has [\d,]+ bytes and asks for [\d,]+ bytes of memory"
+    )
+
+
+def test_a_header_that_is_far_larger_than_its_archive_is_refused(tmp_path):
+    path = tmp_path / "model.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        entry = tarfile.TarInfo("weights.th")
+        entry.pax_headers = {"comment": "x" * 100 * 2**20}
+        tar.addfile(entry)
+    assert_refused(tmp_path, converting(path), "asks for [0-9,]+ bytes of memory")
+
+
+def test_a_sparse_member_is_refused(tmp_path):
+    """Its holes are not in the archive, but in what is read of it."""
+    block = tarfile.TarInfo("weights.th")
+    block.type, block.size = tarfile.GNUTYPE_SPARSE, 0
+    header = bytearray(block.tobuf(tarfile.GNU_FORMAT))
+    header[386:398] = b"00000000000\0"  # the only piece: at 0 ...
+    header[398:410] = b"00000000000\0"  # ... of no bytes
+    header[483:495] = b"77777777777\0"  # 8 GiB in all
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    path = make_file(tmp_path / "model.tar", bytes(header) + bytes(1024))
+    with tarfile.open(path) as tar:
+        assert tar.getmember("weights.th").size == 8 * 2**30 - 1
+    assert_refused(tmp_path, converting(path), "asks for 8,589,934,591 bytes of memory")
+
+
 # ---- Any damage.
 
 
@@ -290,6 +377,27 @@ def test_a_damaged_file_is_refused_or_read_and_nothing_else(sound_files, monkeyp
     with contextlib.suppress(ConversionError):
         convert_allennlp(damaged, tmp_path / "out").rmdir()
     assert list(tmp_path.iterdir()) == [damaged]
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+@example(place=0.5, bit=0)
+def test_a_flipped_bit_is_refused_or_changes_no_tensor(sound_files, tmp_path, place, bit):
+    data = bytearray((sound_files / "zip").read_bytes())
+    data[int(place * len(data))] ^= 1 << bit
+    path = make_file(tmp_path / "damaged", bytes(data))
+    with contextlib.suppress(ConversionError):
+        torch.testing.assert_close(read_archive(path).tensors, tiny_state_dict(), rtol=0, atol=0)
+
+
+def test_a_flipped_bit_of_the_weights_is_told(sound_files, tmp_path):
+    data = (sound_files / "zip").read_bytes()
+    value = tiny_state_dict()[CHARACTERS].numpy().tobytes()
+    place = data.index(value) + 100
+    path = make_file(tmp_path / "best.th", data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    assert_refused(
+        tmp_path, converting(path), r"best.th is damaged: the checksum of \S+/data/\d+ is wrong. Fetch it again"
+    )
 
 
 def test_an_archive_whose_checksum_is_wrong_is_refused(sound_files, tmp_path):

@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -18,8 +20,10 @@ from elmo_hf.configuration_elmo import ORIGINAL_FILTERS
 from elmo_hf.conversion import ConversionError, bilm_hdf5, convert_bilm_hdf5, export_bilm_hdf5, write_bilm_hdf5
 from elmo_hf.conversion.bilm_hdf5 import read_bilm_hdf5
 from tests.conversion.refusals import assert_refused, damages, make_file
+from tests.full_disk import files_of_at_most
 from tests.models import reference_of, tiny_model
 
+ROOT = Path(__file__).parent.parent.parent
 WORDS = ["<S>", "</S>", "<UNK>", *(f"word{number}" for number in range(17))]
 # What the characters of a word-only model are after its way through a format that does not tell of them.
 UNUSED_CHARACTERS = {"char_embedding_size": 16, "char_filters": ORIGINAL_FILTERS, "num_highway_layers": 2}
@@ -236,6 +240,140 @@ def test_options_that_are_wrong_or_disagree_with_the_weights_are_refused(origina
     vocab.write_text("\n".join(WORDS) + "\n")
     vocab = None if "char_cnn" not in options else vocab
     assert_refused(tmp_path, lambda out: convert_bilm_hdf5(path, weights, out, vocab=vocab), match)
+
+
+# ---- Malice.
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """A file of somebody's machine, of the size of a bias."""
+    return make_file(tmp_path / "secret", bytes(range(1, 29)) * 4)
+
+
+def replaced(file: h5py.File, name: str, **arguments) -> h5py.Dataset:
+    """The dataset of a name made anew, with its shape unless another one is given."""
+    shape = file[name].shape
+    del file[name]
+    return file.create_dataset(name, dtype="f4", **({"shape": shape} | arguments))
+
+
+def test_arrays_whose_values_are_in_another_file_are_refused(original, secret, tmp_path):
+    options, weights = original
+    with h5py.File(weights, "a") as file:
+        replaced(file, RNN_0_BIAS, external=[(str(secret), 0, 28 * 4)])
+    assert_refused(
+        tmp_path, lambda out: convert_bilm_hdf5(options, weights, out), rf"{RNN_0_BIAS} is stored in another file"
+    )
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_virtual_arrays_are_refused(original, tmp_path, elsewhere):
+    options, weights = original
+    other = tmp_path / "other.hdf5"
+    write_arrays(other, read_arrays(weights))
+    with h5py.File(weights, "a") as file:
+        del file[RNN_0_BIAS]
+        layout = h5py.VirtualLayout((28,), "f4")
+        source = other if elsewhere else "."
+        layout[:] = h5py.VirtualSource(source, RNN_0_BIAS if elsewhere else f"{CELL}/other", (28,))
+        file.create_virtual_dataset(RNN_0_BIAS, layout)
+    assert_refused(
+        tmp_path, lambda out: convert_bilm_hdf5(options, weights, out), rf"{RNN_0_BIAS} is stored in another file"
+    )
+
+
+@pytest.mark.parametrize("link", [h5py.ExternalLink, lambda name, path: h5py.SoftLink(path)])
+def test_links_are_not_followed(original, tmp_path, link):
+    options, weights = original
+    other = tmp_path / "other.hdf5"
+    write_arrays(other, read_arrays(weights))
+    with h5py.File(weights, "a") as file:
+        file.move(RNN_0_BIAS, "moved")
+        file[RNN_0_BIAS] = link(str(other), RNN_0_BIAS if link is h5py.ExternalLink else "/moved")
+    assert_refused(tmp_path, lambda out: convert_bilm_hdf5(options, weights, out), f"lacks {RNN_0_BIAS}")
+
+
+def huge_options(path) -> ElmoConfig:
+    """Options of a model of 7 GB."""
+    options = json.loads(path.read_text())
+    options["lstm"] |= {"dim": 10_000, "projection_dim": 5_000}
+    path.write_text(json.dumps(options))
+    return ElmoConfig.from_bilm_options(path)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_arrays_that_are_far_larger_than_their_file_are_refused(original, tmp_path, monkeypatch, compression):
+    options, weights = original
+    config = huge_options(options)
+    with torch.device("meta"):
+        views = bilm_hdf5.bilm_views(ElmoModel(config))
+    with h5py.File(weights, "w") as file:
+        for name, parts in views.items():
+            shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
+            chunks = tuple(min(size, 1000) for size in shape)
+            file.create_dataset(name, shape, "f4", chunks=chunks, compression=compression)
+    assert weights.stat().st_size < 100_000
+    monkeypatch.setattr(torch, "from_numpy", None)  # nothing is read
+    assert_refused(
+        tmp_path,
+        lambda out: convert_bilm_hdf5(options, weights, out),
+        r"weights.hdf5 has [\d]{2},\d{3} bytes and asks for [\d,]{13} bytes of memory: more than 20 times",
+    )
+
+
+def test_a_chunk_that_is_far_larger_than_its_file_is_refused(original, tmp_path):
+    options, weights = original
+    with h5py.File(weights, "a") as file:
+        bias = replaced(file, RNN_0_BIAS, maxshape=(None,), chunks=(2**26,), compression="gzip", compression_opts=1)
+        bias[:] = 1
+    assert_refused(
+        tmp_path, lambda out: convert_bilm_hdf5(options, weights, out), "asks for 268,4[0-9,]+ bytes of memory"
+    )
+
+
+def test_compressed_arrays_are_read(original, tmp_path):
+    arrays = read_arrays(original[1])
+    with h5py.File(tmp_path / "other.hdf5", "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array, compression="gzip", shuffle=True, fletcher32=True)
+    config = ElmoConfig.from_bilm_options(original[0])
+    assert_same_tensors(read_bilm_hdf5(config, tmp_path / "other.hdf5"), tiny_model())
+
+
+# ---- A full disk.
+
+
+def test_a_disk_that_is_full_for_the_weights_is_told_and_nothing_is_left(tmp_path):
+    options, weights = tmp_path / "options.json", tmp_path / "weights.hdf5"
+    write_bilm_hdf5(tiny_model(cell_size=1000), options, weights)
+    with files_of_at_most(50_000):  # enough for all other files
+        assert_refused(tmp_path, lambda out: convert_bilm_hdf5(options, weights, out), "cannot be written .*make room")
+
+
+EXPORT = """
+import sys
+from elmo_hf.conversion import ConversionError, export_bilm_hdf5
+from tests.full_disk import files_of_at_most
+
+for size in (0, 100, 3000, 8000, 12_000):
+    try:
+        with files_of_at_most(size):
+            export_bilm_hdf5(*sys.argv[1:])
+    except ConversionError as error:
+        print(error)
+"""
+
+
+def test_a_disk_that_is_full_for_an_export_is_told_and_nothing_is_left(tmp_path):
+    """In a process of its own, as HDF5 ends the process where an error is not kept from it."""
+    folder, out = save(tiny_model(), tmp_path / "folder"), tmp_path / "work" / "out"
+    out.parent.mkdir()
+    command = [sys.executable, "-c", EXPORT, str(folder), str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{out} cannot be written (File too large): make room and convert again.\n" * 5
+    assert list(out.parent.iterdir()) == []
 
 
 def test_without_h5py_the_remedy_is_named(original, tmp_path, monkeypatch):

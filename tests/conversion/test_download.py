@@ -199,6 +199,14 @@ def test_a_file_of_another_size_is_refused_before_it_is_fetched(file_server, tar
     assert not target.exists()
 
 
+def test_a_body_without_a_length_is_read_no_further_than_the_known_size(file_server, target):
+    file_server.faults = [Fault(without_length=True, change=lambda content: content * 10)]
+    with pytest.raises(DownloadError, match=r"should have [\d,]+ bytes, the server sends more"):
+        fetch(file_server, target, size=len(CONTENT))
+    assert not target.with_name(f"{target.name}.part").exists()
+    assert fetch(file_server, target, size=len(CONTENT)).read_bytes() == CONTENT
+
+
 def test_a_corrupt_byte_is_found_by_the_checksum_and_not_kept(file_server, target):
     file_server.faults = [Fault(change=lambda body: body[:7] + bytes([body[7] ^ 1]) + body[8:])]
     with pytest.raises(DownloadError, match=rf"its SHA-256 should be {SHA256}, found"):

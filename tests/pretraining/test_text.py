@@ -124,6 +124,16 @@ def test_a_file_without_blank_lines_is_never_in_memory(text_file):
         tracemalloc.stop()
 
 
+def test_documents_of_long_lines_are_cut_before_they_fill_memory(text_file):
+    path = text_file(gzip.compress((b"a" * 2**20 + b"\n") * 12, compresslevel=1))  # lines of 1 MiB
+    assert list(map(len, Corpus(path).documents(0))) == [4, 4, 4]
+
+
+def test_a_line_without_end_is_refused(text_file):
+    path = text_file(b"one\n" + b"a" * (2**22 + 2**16))
+    assert f"{path}, line 2, has more than 4 MiB: begin a new line" in refusal(path)
+
+
 def test_no_document_is_shorter_than_a_sentence():
     with pytest.raises(ValueError, match="`max_sentences` must be 1 or more, found 0"):
         Corpus("text.txt", max_sentences=0)

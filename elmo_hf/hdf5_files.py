@@ -1,0 +1,38 @@
+"""HDF5 on a disk that may be full."""
+
+import io
+from typing import Any
+
+
+class PatientFile(io.FileIO):
+    """
+    A file that accepts all that is written even if the disk is full, and tells later: call `check()` from time to time
+    and after `h5py.File(patient_file, "w")` is closed. An error at once would be ignored by h5py, and would end the
+    process when the file is closed.
+    """
+
+    _error: OSError | None = None
+
+    def check(self):
+        """Raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+
+    def write(self, data: Any) -> int:
+        left = view = memoryview(data).cast("B")
+        while left and self._error is None:
+            try:
+                left = left[super().write(left) :]
+            except OSError as error:
+                self._error = error
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self._error = error
+            return size or 0
+
+
+__all__ = ["PatientFile"]
