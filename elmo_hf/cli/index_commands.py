@@ -12,6 +12,7 @@ from ..embedding import ElmoEmbedder, ElmoIndex, Neighbour
 from ..embedding.readers import ReadingOptions, open_corpus
 from ..embedding.sentences import Sentence
 from ..errors import ModelError, TextError
+from .models import find_named_model
 from .parameters import bad_parameters
 
 
@@ -55,7 +56,7 @@ def index(
     """
     logging.set_verbosity_error()
     reading = _Reading(text)  # what is not there is found before the model is loaded
-    embedder = ElmoEmbedder.from_pretrained(model)
+    embedder = ElmoEmbedder.from_pretrained(find_named_model(model))
     with reading, bad_parameters():
         made = ElmoIndex.build(
             embedder,
@@ -105,7 +106,7 @@ def neighbors(
 
 def _load(opened: ElmoIndex, model: str | None) -> ElmoEmbedder:
     try:
-        return ElmoEmbedder.from_pretrained(model or opened.model)
+        return ElmoEmbedder.from_pretrained(find_named_model(model or opened.model))
     except ModelError as error:
         if model is not None:
             raise

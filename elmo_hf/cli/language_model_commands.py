@@ -13,6 +13,7 @@ from ..embedding.readers import ReadingOptions
 from ..embedding.sentences import Sentence
 from ..errors import TextError
 from ..language_model import ElmoLanguageModel, TextScore
+from .models import find_named_model
 from .parameters import bad_parameters, model_and_texts
 
 Model = Annotated[
@@ -159,7 +160,7 @@ def similar(
 
 def _load(model: str | None) -> ElmoLanguageModel:
     logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
-    return ElmoLanguageModel.from_pretrained(model)
+    return ElmoLanguageModel.from_pretrained(find_named_model(model))
 
 
 __all__ = ["next_words", "previous_words", "score", "similar", "substitutes"]

@@ -10,9 +10,9 @@ from typing import Any
 import typer
 from huggingface_hub.errors import StrictDataclassError
 
-from ..default_model import default_model, find_model
 from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
 from ..text_sources import FILE_NAME, STANDARD_INPUT
+from .models import find_named_model
 
 # How `huggingface_hub` says that a value has the wrong type.
 ANY_OF_TYPES = re.compile(
@@ -47,7 +47,7 @@ def model_and_texts(arguments: Sequence[str], model: str | None = None) -> tuple
         model = texts.pop(0)
     if not texts:
         raise typer.BadParameter("name at least one text.", param_hint="TEXT")
-    return default_model() if model is None else find_model(model), texts
+    return find_named_model(model), texts
 
 
 def _is_model(arguments: Sequence[str]) -> bool:

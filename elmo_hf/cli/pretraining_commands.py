@@ -10,10 +10,10 @@ from accelerate.utils import set_seed
 from transformers.utils import logging
 
 from .. import pretraining
-from ..default_model import find_model
 from ..processes import this_process
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary
+from .models import find_named_model
 from .parameters import bad_parameters, model_and_texts, parse_assignments
 
 Text = Annotated[
@@ -137,7 +137,7 @@ def pretrain(
             )
             set_seed(settings.seed)  # for fresh weights
             model, tokenizer = pretraining.starting_point(
-                find_model(from_model) if from_model else None,
+                find_named_model(from_model) if from_model else None,
                 vocab,
                 extend_vocabulary=extend_vocab,
                 size=size,
