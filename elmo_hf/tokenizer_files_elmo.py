@@ -10,6 +10,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from .checksums_elmo import check_downloads
 from .loading_elmo import is_inner_path, read_json_object
 
 # Settings with which the base class would take the tokenizer from somewhere else than its files.
@@ -27,8 +28,8 @@ MOST_MARKS = 16  # that a template adds to a text or a pair; ours adds four
 
 def check_tokenizer_files(files: Mapping[str, str | None], name: str):
     """
-    Refuses a folder or repository without a tokenizer, with files that are no JSON, and with settings that name files:
-    a tokenizer is read from the files of its own folder that have the right names.
+    Refuses a folder or repository without a tokenizer, with files that are damaged or no JSON, and with settings that
+    name files: a tokenizer is read from the files of its own folder that have the right names.
 
     Args:
         files: The paths that were found, by the names of the base class.
@@ -36,6 +37,7 @@ def check_tokenizer_files(files: Mapping[str, str | None], name: str):
     """
     if files.get("tokenizer_file") is None and files.get("vocab_file") is None:
         raise OSError(f"{name} holds no tokenizer: neither tokenizer.json nor vocab.txt was found.")
+    check_downloads(path for path in files.values() if path is not None)
     for kind in ("special_tokens_map_file", "added_tokens_file"):
         if (path := files.get(kind)) is not None:
             read_json_object(path)
