@@ -10,25 +10,26 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from .checksums_elmo import check_downloads
 from .loading_elmo import is_inner_path, read_json_object
 
 # Settings with which the base class would take the tokenizer from somewhere else than its files.
 FOREIGN_SOURCES = ("init_inputs", "tokenizer_object", "gguf_file")
-# What our tokenizers are made of. A normalizer of somebody else could make gigabytes of a word.
+# What our tokenizers are made of, by type; nothing where there is none. A normalizer could make gigabytes of a word.
 PARTS: dict[str, tuple[str, ...]] = {
-    "normalizer": ("none",),
+    "normalizer": (),
     "pre_tokenizer": ("Split", "WhitespaceSplit"),
     "model": ("WordPiece",),
     "post_processor": ("TemplateProcessing",),
-    "decoder": ("none",),
+    "decoder": (),
 }
 MOST_MARKS = 16  # that a template adds to a text or a pair; ours adds four
 
 
 def check_tokenizer_files(files: Mapping[str, str | None], name: str):
     """
-    Refuses a folder or repository without a tokenizer, with files that are no JSON, and with settings that name files:
-    a tokenizer is read from the files of its own folder that have the right names.
+    Refuses a folder or repository without a tokenizer, with files that are damaged or no JSON, and with settings that
+    name files: a tokenizer is read from the files of its own folder that have the right names.
 
     Args:
         files: The paths that were found, by the names of the base class.
@@ -36,6 +37,7 @@ def check_tokenizer_files(files: Mapping[str, str | None], name: str):
     """
     if files.get("tokenizer_file") is None and files.get("vocab_file") is None:
         raise OSError(f"{name} holds no tokenizer: neither tokenizer.json nor vocab.txt was found.")
+    check_downloads(path for path in files.values() if path is not None)
     for kind in ("special_tokens_map_file", "added_tokens_file"):
         if (path := files.get(kind)) is not None:
             read_json_object(path)
@@ -73,9 +75,10 @@ def _check_parts(path: str | os.PathLike):
         return
     for part, kinds in PARTS.items():
         value = content.get(part)
-        kind = "none" if value is None else value.get("type") if isinstance(value, dict) else type(value).__name__
-        if kind not in kinds:
-            raise ValueError(f"its `{part}` is {kind!s:.60}, and that of an ELMo tokenizer is {' or '.join(kinds)}")
+        kind = value.get("type") if isinstance(value, dict) else None
+        if kind not in kinds if kinds else value is not None:
+            expected = " or ".join(kinds) or None
+            raise ValueError(f"its `{part}` is {kind or value!r:.60}, and that of an ELMo tokenizer is {expected}")
     template = content["post_processor"]
     marks = [template.get("single"), template.get("pair")]
     specials = template.get("special_tokens")

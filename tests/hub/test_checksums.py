@@ -1,4 +1,4 @@
-"""Weights of the Hub are compared with their checksum when they are first loaded, whoever loads them."""
+"""Large files of the Hub are compared with their checksum when they are first loaded, whoever loads them."""
 
 import hashlib
 import os
@@ -10,9 +10,17 @@ from huggingface_hub import constants
 from transformers import AutoModel
 from transformers.utils import hub as transformers_hub
 
-from elmo_hf import ElmoEmbedder, ElmoForPreTraining, ElmoForTokenClassification, ElmoLanguageModel, ElmoModel
+from elmo_hf import (
+    ElmoEmbedder,
+    ElmoForPreTraining,
+    ElmoForTokenClassification,
+    ElmoLanguageModel,
+    ElmoModel,
+    ElmoTokenizer,
+)
 from elmo_hf.conversion import export_bilm_hdf5
 from elmo_hf.finetuning import load_head
+from tests.hub import api as hub_api
 from tests.hub.faults import CorruptDownload
 from tests.hub.models import save_tagger, save_tiny
 
@@ -122,6 +130,15 @@ def test_a_cache_where_nothing_can_be_noted_is_used_all_the_same(publish, hashed
     for _ in range(2):
         ElmoModel.from_pretrained(NAME)
     assert len(hashed) == 3
+
+
+def test_a_large_tokenizer_is_compared_too(hub, publish, monkeypatch):
+    monkeypatch.setattr(hub_api, "LARGE_SIZE", 2000)
+    publish()
+    hub.faults.inject(CorruptDownload(), "GET", "filename=tokenizer.json")
+    with pytest.raises(OSError, match=r"tokenizer\.json is damaged, its SHA-256 is not"):
+        ElmoTokenizer.from_pretrained(NAME)
+    ElmoTokenizer.from_pretrained(NAME)
 
 
 def test_the_command_says_so_in_one_line(hub, publish, run_python, tmp_path):
