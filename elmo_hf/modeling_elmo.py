@@ -483,12 +483,16 @@ class ElmoModel(ElmoPreTrainedModel):
             if char_ids is not None or (config.uses_words and input_ids is not None):
                 raise ValueError("Give either `inputs_embeds` or ids, not both.")
             check_shape("inputs_embeds", inputs_embeds, ("batch", "words", config.output_size))
+            if not inputs_embeds.is_floating_point():
+                raise ValueError(f"`inputs_embeds` must be real numbers, found {inputs_embeds.dtype}.")
             mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
         else:
             mask = self._ids_mask(input_ids, char_ids)
         if attention_mask is None:
             return mask
         check_shape("attention_mask", attention_mask, tuple(mask.shape))
+        if attention_mask.is_complex():
+            raise ValueError(f"`attention_mask` must be numbers of 0 and 1, found {attention_mask.dtype}.")
         return attention_mask != 0
 
     def _ids_mask(self, input_ids, char_ids) -> torch.Tensor:
@@ -504,10 +508,12 @@ class ElmoModel(ElmoPreTrainedModel):
         expected: tuple[int | str, ...] = ("batch", "words")
         if config.uses_words:
             check_shape("input_ids", input_ids, expected)
+            check_integers("input_ids", input_ids)
             mask = input_ids != config.pad_token_id
             expected = tuple(mask.shape)
         if config.uses_characters:
             check_shape("char_ids", char_ids, (*expected, config.max_characters_per_token))
+            check_integers("char_ids", char_ids)
             mask = (char_ids > 0).any(dim=-1)
         return mask
 
@@ -515,6 +521,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def _segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor | None:
         if token_type_ids is not None:
             check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
+            check_integers("token_type_ids", token_type_ids)
         return token_type_ids
 
     def _states(self, initial_state: ElmoStates | None, mask: torch.Tensor, num_directions: int) -> ElmoStates:
@@ -555,10 +562,15 @@ def check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]
         raise ValueError(f"`{name}` must have shape ({wanted}), found {tuple(tensor.shape)}.")
 
 
+def check_integers(name: str, ids: torch.Tensor):
+    """Refuses real and complex numbers."""
+    if ids.is_floating_point() or ids.is_complex():
+        raise ValueError(f"`{name}` must be integers, found {ids.dtype}.")
+
+
 def check_range(name: str, ids: torch.Tensor, size: int):
     """Refuses ids that are no integers, or that a table of this size does not have."""
-    if ids.is_floating_point():
-        raise ValueError(f"`{name}` must be integers, found {ids.dtype}.")
+    check_integers(name, ids)
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
         raise ValueError(
             f"`{name}` must be between 0 and {size - 1} for this model, found {int(ids.min())} to {int(ids.max())}."
@@ -570,6 +582,7 @@ __all__ = [
     "ElmoModelOutput",
     "ElmoPreTrainedModel",
     "ElmoStates",
+    "check_integers",
     "check_range",
     "check_shape",
 ]

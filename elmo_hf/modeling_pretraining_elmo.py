@@ -8,7 +8,7 @@ from torch import nn
 from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
-from .modeling_elmo import ElmoModel, ElmoPreTrainedModel, ElmoStates, check_range, check_shape
+from .modeling_elmo import ElmoModel, ElmoPreTrainedModel, ElmoStates, check_integers, check_range, check_shape
 from .recurrence_elmo import ElmoPacking
 from .softmax_elmo import build_softmax
 
@@ -164,6 +164,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     ) -> torch.Tensor:
         """One direction's loss per predicted word; `top` is `(words in all rows, output_size)`."""
         check_shape(name, labels, tuple(mask.shape))
+        check_integers(name, labels)
         if bool(((labels != -100) & ~mask).any()):
             raise ValueError(f"`{name}` has a word where there is none to read: it should be -100 at masked positions.")
         labels = labels[mask]
