@@ -16,9 +16,10 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCRF
+from .input_checks_elmo import check_integers, check_labels, check_shape
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
-from .modeling_elmo import ElmoModel, ElmoPreTrainedModel, check_integers, check_shape
+from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
 from .precision_elmo import apply_module, autocast_dtype, product_dtype
 from .sentences_elmo import ElmoSentences, word_mask
 from .task_layers_elmo import ElmoBiattention, ElmoCrossAttention, ElmoPooling, ElmoTaskLSTM
@@ -452,12 +453,6 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         self.config.problem_type = problem
         divisor = items.clamp(min=1) if num_items is None else num_items
         return summed / divisor + self._mixer_loss(items, num_items)
-
-
-def check_labels(labels: torch.Tensor, num_labels: int):
-    """Refuses labels that there are not, but for -100."""
-    if bool((((labels < 0) & (labels != -100)) | (labels >= num_labels)).any()):
-        raise ValueError(f"`labels` must be between 0 and {num_labels - 1}, or -100.")
 
 
 __all__ = [

@@ -20,6 +20,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
+from .input_checks_elmo import check_integers, check_range, check_shape
 from .loading_elmo import (
     NO_PICKLE,
     check_paths,
@@ -42,6 +43,10 @@ from .threads_elmo import CORES
 from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
 from .word_cache_elmo import WordCache
 
+SHARED_ROWS = (
+    "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of a pair as "
+    "rows of their own to give or get states."
+)
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
 
@@ -67,7 +72,8 @@ class ElmoModelOutput(ModelOutput):
             a mixer: the top layer). Zero where masked. Note that `hidden_states[-1]` is the top layer.
         hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): `num_hidden_layers + 1` tensors
             of shape `(batch, words, hidden_size)`: the token vectors (once per direction), then every layer's output,
-            `[forward; backward]`.
+            `[forward; backward]`. The vectors above are computed from these very tensors where there are gradients
+            (weights in half precision excepted), so that they can retain theirs.
         states (`ElmoStates`, with `output_states=True`): The state after each row's last word, to be given as
             `initial_state` to the call on the words that follow.
     """
@@ -345,11 +351,8 @@ class ElmoModel(ElmoPreTrainedModel):
 
         mask = self._mask(input_ids, char_ids, attention_mask, inputs_embeds)  # (batch, words)
         packing = ElmoPacking.of(mask, self._segments(token_type_ids, mask), reading)
-        if (initial_state is not None or output_states) and len(packing.rows) > int(mask.any(dim=1).sum()):
-            raise ValueError(
-                "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of "
-                "a pair as rows of their own to give or get states."
-            )
+        if (initial_state is not None or output_states) and rows_are_shared(packing, mask):
+            raise ValueError(SHARED_ROWS)
         states = self._states(initial_state, mask, len(reading))
 
         with self._cores(mask.device):
@@ -359,13 +362,16 @@ class ElmoModel(ElmoPreTrainedModel):
             else:
                 tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
             # → recurrent layers
-            layers, ends = self._run_layers(tokens, packing, states, weights_of)  # (words in all rows, hidden_size)
+            # (words in all rows, hidden_size) each, and as outputs
+            layers, hidden_states, ends = self._run_layers(
+                tokens, packing, states, weights_of, mask=mask if output_hidden_states else None
+            )
             # → mix
             mix = layers[-1] if self.mixer is None else self.mixer(layers)
 
         return ElmoModelOutput(
             last_hidden_state=self._unmask(mix, mask),
-            hidden_states=tuple(self._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
+            hidden_states=hidden_states,
             states=self._states_after(ends, packing, states) if output_states else None,
         )
 
@@ -393,32 +399,48 @@ class ElmoModel(ElmoPreTrainedModel):
         states: ElmoStates,
         weights_of: list[int],
         resets: torch.Tensor | None = None,
-    ) -> tuple[list[torch.Tensor], list[ElmoStates]]:
+        mask: torch.Tensor | None = None,
+    ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...] | None, list[ElmoStates]]:
         """
         Args:
             tokens: Token vectors `(words, output_size)`, or `(directions, words, output_size)`.
             weights_of: Which of the layers' weights run.
             resets: `(words,)`, true where the state is set back to zeros before the word.
+            mask: `(batch, words)`, if the layers are wanted as outputs.
 
         Returns:
-            All layers, each `(words, hidden_size)`, and each recurrent layer's states after them, `(directions,
-            sequences, size)`.
+            All layers, each `(words, hidden_size)`; with a `mask` the same as outputs, each `(batch, words,
+            hidden_size)`; and each recurrent layer's states after them, `(directions, sequences, size)`.
         """
-        layers = [torch.cat(list(tokens.expand(len(weights_of), *tokens.shape[-2:])), dim=-1)]
-        if not packing.step_sizes:
-            return layers * (len(self.layers) + 1), []
+        layers: list[torch.Tensor] = []
+        outputs: list[torch.Tensor] = []
 
-        packed = packing.pack(tokens)  # (directions, words, output_size)
+        def add(layer: torch.Tensor) -> torch.Tensor | None:
+            """Gives `(directions, words, size)` where the next layer is to read the output instead."""
+            if mask is not None:
+                outputs.append(self._unmask(layer, mask))
+            if mask is None or not _carries_gradient(outputs[-1], layer):
+                layers.append(layer)
+                return None
+            layers.append(outputs[-1].flatten(0, 1).index_select(0, word_places(mask)).to(layer.dtype))
+            return torch.stack(layers[-1].chunk(len(weights_of), dim=-1))
+
+        read = add(torch.cat(list(tokens.expand(len(weights_of), *tokens.shape[-2:])), dim=-1))
+        packed = packing.pack(tokens if read is None else read)  # (directions, words, output_size)
         if resets is not None:
             resets = resets[packing.words[0]]
         # (layers, directions, sequences, size)
         hidden_states, cell_states = (state[packing.rows].permute(1, 2, 0, 3) for state in states)
         ends = []
         for layer, hidden, cell in zip(self.layers, hidden_states, cell_states, strict=True):
+            if not packing.step_sizes:
+                add(layers[0])
+                continue
             packed, *end = layer(packed, hidden, cell, packing.step_sizes, weights_of, resets)
-            layers.append(packing.unpack(packed).to(tokens.device))
+            read = add(packing.unpack(packed).to(tokens.device))
+            packed = packed if read is None else packing.pack(read)
             ends.append(ElmoStates(*end))
-        return layers, ends
+        return layers, tuple(outputs) if mask is not None else None, ends
 
     @staticmethod
     def _states_after(ends: list[ElmoStates], packing: ElmoPacking, states: ElmoStates) -> ElmoStates:
@@ -547,34 +569,23 @@ class ElmoModel(ElmoPreTrainedModel):
         vectors = vectors.to(self._weight_dtype)
         if len(vectors) == mask.numel():
             return vectors.view(*mask.shape, vectors.shape[-1])
-        places = mask.flatten().nonzero().squeeze(-1)  # row by row, many times as fast as with the mask itself
-        spread = vectors.new_zeros(mask.numel(), vectors.shape[-1]).index_copy(0, places, vectors)
+        spread = vectors.new_zeros(mask.numel(), vectors.shape[-1]).index_copy(0, word_places(mask), vectors)
         return spread.view(*mask.shape, vectors.shape[-1])
 
 
-def check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]):
-    """Refuses a tensor whose shape differs; names in `expected` stand for any size."""
-    fits = tensor.ndim == len(expected) and all(
-        isinstance(want, str) or want == size for want, size in zip(expected, tensor.shape, strict=True)
-    )
-    if not fits:
-        wanted = ", ".join(map(str, expected))
-        raise ValueError(f"`{name}` must have shape ({wanted}), found {tuple(tensor.shape)}.")
+def word_places(mask: torch.Tensor) -> torch.Tensor:
+    """Where the words of a mask `(batch, words)` are, counted row by row: many times as fast as the mask itself."""
+    return mask.flatten().nonzero().squeeze(-1)
 
 
-def check_integers(name: str, ids: torch.Tensor):
-    """Refuses real and complex numbers."""
-    if ids.is_floating_point() or ids.is_complex():
-        raise ValueError(f"`{name}` must be integers, found {ids.dtype}.")
+def _carries_gradient(output: torch.Tensor, layer: torch.Tensor) -> bool:
+    """Whether what follows a layer should be computed from its output: where there is a gradient, and no rounding."""
+    return output.requires_grad and torch.promote_types(layer.dtype, output.dtype) == output.dtype
 
 
-def check_range(name: str, ids: torch.Tensor, size: int):
-    """Refuses ids that are no integers, or that a table of this size does not have."""
-    check_integers(name, ids)
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
-        raise ValueError(
-            f"`{name}` must be between 0 and {size - 1} for this model, found {int(ids.min())} to {int(ids.max())}."
-        )
+def rows_are_shared(packing: ElmoPacking, mask: torch.Tensor) -> bool:
+    """Whether `token_type_ids` has put several sequences into a row, so that the row has no one state."""
+    return len(packing.rows) > int(mask.any(dim=1).sum())
 
 
 __all__ = [
@@ -582,7 +593,7 @@ __all__ = [
     "ElmoModelOutput",
     "ElmoPreTrainedModel",
     "ElmoStates",
-    "check_integers",
     "check_range",
     "check_shape",
+    "rows_are_shared",
 ]
