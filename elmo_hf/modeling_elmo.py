@@ -47,6 +47,10 @@ SHARED_ROWS = (
     "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of a pair as "
     "rows of their own to give or get states."
 )
+NO_WORD_TABLE = (
+    "This model reads characters: it has no table of words to replace or resize, and an added word needs none. (A "
+    "language model learns to predict more words with `elmo-hf pretrain --extend-vocab`.)"
+)
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
 
@@ -165,6 +169,25 @@ class ElmoPreTrainedModel(PreTrainedModel):
             for path in code:
                 shutil.copyfile(path, Path(save_directory) / path.name)
         super().save_pretrained(save_directory, is_main_process, **kwargs)
+
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """
+        As any model's, for a model with a word table: `model.resize_token_embeddings(len(tokenizer))` after
+        `tokenizer.add_tokens(words)`. The row of padding is one of them.
+        """
+        elmo: ElmoModel = self.base_model  # ty: ignore[invalid-assignment]
+        table = elmo.token_encoder.word_embeddings
+        if table is None:
+            raise ValueError(NO_WORD_TABLE)
+        size = table.num_embeddings if new_num_tokens is None else new_num_tokens
+        if pad_to_multiple_of is not None:
+            size = math.ceil(size / pad_to_multiple_of) * pad_to_multiple_of
+        if size in (table.num_embeddings, self.config.vocab_size):
+            return table
+        self.config.check_resizing(size)
+        return super().resize_token_embeddings(size, mean_resizing=mean_resizing)
 
     def pack_weights(self, enabled: bool = True):
         """
@@ -287,7 +310,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         """Replaces the word table."""
         if self.token_encoder.word_embeddings is None:
-            raise ValueError("This model reads characters: it has no table of words to replace or resize.")
+            raise ValueError(NO_WORD_TABLE)
         self.token_encoder.word_embeddings = value
 
     def freeze_bilm(self):

@@ -2,6 +2,7 @@
 """The two language models that ELMo is made of, to be trained and to be asked for their words."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from .configuration_elmo import ElmoConfig
 from .input_checks_elmo import check_integers, check_range, check_shape
 from .modeling_elmo import SHARED_ROWS, ElmoModel, ElmoPreTrainedModel, ElmoStates, rows_are_shared
 from .recurrence_elmo import ElmoPacking
-from .softmax_elmo import build_softmax
+from .softmax_elmo import ElmoAdaptiveSoftmax, build_softmax
 
 
 @dataclass
@@ -64,6 +65,34 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         self.dropout = nn.Dropout(config.dropout)
         self.softmax = build_softmax(config)
         self.post_init()
+
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """As that of the encoder. The softmax has as many words afterwards; new ones are as likely as the rarest."""
+        before = self.config.vocab_size
+        table = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        if self.config.vocab_size != before:
+            self._resize_softmax()
+        return table
+
+    @torch.no_grad()
+    def _resize_softmax(self):
+        """Brings the softmax to the config's number of words."""
+        old: Any = self.softmax
+        if isinstance(old, ElmoAdaptiveSoftmax):
+            self.config.softmax_cutoffs = old.bounds[:-1]
+        new = build_softmax(self.config)
+        new.apply(self._init_weights)
+        some = next(old.parameters())
+        new.to(some.device, some.dtype).train(old.training)
+        for (name, kept), parameter in zip(old.named_parameters(), new.parameters(), strict=True):
+            rows = min(len(kept), len(parameter))
+            parameter[:rows] = kept[:rows]
+            if name.endswith("bias"):
+                parameter[rows:] = kept.min()
+            parameter.requires_grad_(kept.requires_grad)
+        self.softmax = new
 
     @can_return_tuple
     def forward(
