@@ -182,12 +182,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if table is None:
             raise ValueError(NO_WORD_TABLE)
         size = table.num_embeddings if new_num_tokens is None else new_num_tokens
-        if pad_to_multiple_of is not None:
+        if isinstance(pad_to_multiple_of, int):  # the base class refuses anything else
             size = math.ceil(size / pad_to_multiple_of) * pad_to_multiple_of
-        if size in (table.num_embeddings, self.config.vocab_size):
+            pad_to_multiple_of = None
+        if size in (table.num_embeddings, self.config.vocab_size) and pad_to_multiple_of is None:
             return table
         self.config.check_resizing(size)
-        return super().resize_token_embeddings(size, mean_resizing=mean_resizing)
+        return super().resize_token_embeddings(size, pad_to_multiple_of, mean_resizing)
 
     def pack_weights(self, enabled: bool = True):
         """

@@ -20,6 +20,14 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+def pytest_configure(config):
+    """The markers that transformers' own tests have (`tests/mixins`)."""
+    kinds = ("accelerate_tests", "flash_attn_test", "flash_attn_3_test", "flash_attn_4_test", "torch_compile_test")
+    kinds += ("is_pipeline_test", "order")
+    for kind in kinds:
+        config.addinivalue_line("markers", f"{kind}: a kind of transformers' own tests")
+
+
 def find_data(*parts: str) -> Path:
     """A file or folder of foreign data; the test is skipped where there is none."""
     for folder in [*SHARED, ROOT / ".golden"]:
