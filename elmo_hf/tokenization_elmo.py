@@ -156,6 +156,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args, **kwargs) -> "ElmoTokenizer":
         """As any tokenizer's. Only files of the folder or repository itself are read, whatever its settings say."""
+        for name in kwargs:
+            if callable(getattr(cls, name, None)):
+                raise AttributeError(f"`{name}` conflicts with the method of that name: leave it out.")
         with settings_errors({}, os.fspath(pretrained_model_name_or_path)):
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
 

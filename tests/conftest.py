@@ -1,4 +1,4 @@
-"""Where the tests find foreign data: `ELMO_HF_SHARED` or `../shared`, then what `make golden` fetched."""
+"""Where the tests find foreign data: `ELMO_HF_SHARED` or `../shared`, then what `make golden` and `make mixins` got."""
 
 import json
 import os

@@ -6,6 +6,7 @@ import importlib.machinery
 import sys
 import unittest
 from fnmatch import fnmatch
+from pathlib import Path
 from types import ModuleType
 from unittest import mock
 
@@ -57,20 +58,18 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def stock_tests(name: str, *needed: str) -> ModuleType:
-    """
-    A test module of transformers. The module that asks is skipped where there is none.
-
-    Args:
-        name: Of the module.
-        needed: Packages without which it cannot be imported.
-    """
-    for package in ("parameterized", *needed):
-        pytest.importorskip(package)
+def find_source() -> Path:
+    """The folder of the test modules. A module that asks is skipped where there is none."""
+    pytest.importorskip("parameterized")
     try:
-        folder = find_data(FOLDER, "tests")
+        return find_data(FOLDER, "tests")
     except pytest.skip.Exception:
         pytest.skip("transformers' tests are not here: run `make mixins`", allow_module_level=True)
+
+
+def stock_tests(name: str) -> ModuleType:
+    """A test module of transformers, by its name."""
+    folder = find_source()
     if PACKAGE not in sys.modules:
         package = ModuleType(PACKAGE)
         package.__path__ = [str(folder)]
@@ -101,24 +100,7 @@ def leave_out(tests: type[unittest.TestCase], reasons: dict[str, str]):
         if not found:
             raise ValueError(f"There is no test {pattern} to leave out.")
         for name in found:
-            setattr(tests, name, unittest.skip(reason)(_wrapped(getattr(tests, name))))
+            setattr(tests, name, unittest.skip(reason)(lambda self: None))
 
 
-def expect_failures(tests: type[unittest.TestCase], reasons: dict[str, str]):
-    """Tests that fail, by their names, and why: each must fail until it is mended and taken off the list."""
-    for name, reason in reasons.items():
-        marked = pytest.mark.xfail(reason=reason, strict=True)(_wrapped(getattr(tests, name)))
-        setattr(tests, name, marked)
-
-
-def _wrapped(test):
-    """A function of its own: the mixin's serves other classes too."""
-
-    def run(self, *arguments, **options):
-        return test(self, *arguments, **options)
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run
-
-
-__all__ = ["expect_failures", "leave_out", "stock_tests"]
+__all__ = ["find_source", "leave_out", "stock_tests"]

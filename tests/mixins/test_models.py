@@ -4,12 +4,14 @@ import unittest
 from unittest import mock
 
 import numpy as np
+import pytest
 import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel
 from tests.mixins.source import leave_out, stock_tests
 from tests.models import random_words
 
+pytestmark = pytest.mark.slow
 common = stock_tests("test_modeling_common")
 CLASSES = (ElmoModel, ElmoForPreTraining, ElmoForTokenClassification, ElmoForSequenceClassification)
 
