@@ -440,7 +440,10 @@ class ElmoModel(ElmoPreTrainedModel):
         outputs: list[torch.Tensor] = []
 
         def add(layer: torch.Tensor) -> torch.Tensor | None:
-            """Gives `(directions, words, size)` where the next layer is to read the output instead."""
+            """
+            Adds a layer `(words, hidden_size)`. Where its output has a gradient, all that follows is computed from that
+            output, so that it can retain the gradient: gives what the next layer reads, `(directions, words, size)`.
+            """
             if mask is not None:
                 outputs.append(self._unmask(layer, mask))
             if mask is None or not _carries_gradient(outputs[-1], layer):

@@ -39,7 +39,13 @@ from .tokenizer_files_elmo import (
     settings_errors,
 )
 from .vocabulary_elmo import NO_CHARACTER, frequent_words, index_words, read_vocabulary, write_vocabulary
-from .word_splitting_elmo import check_word_lengths, resolve_segmenter, segmenter_errors, word_pre_tokenizer
+from .word_splitting_elmo import (
+    MAX_WORD_LENGTH,
+    check_word_lengths,
+    resolve_segmenter,
+    segmenter_errors,
+    word_pre_tokenizer,
+)
 
 CUSTOM_SEGMENTER = "custom"
 MAX_CHARACTERS_PER_TOKEN = 1000  # every word takes as many numbers
@@ -296,8 +302,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     def _check_word_lengths(self, name: str, texts: Sequence[str], is_batched: bool):
         for number, text in enumerate(texts):
-            place = f"{name}[{number}]" if is_batched else name
-            check_word_lengths(place, text, self.splitting, self._rust_segmenter)
+            if len(text) > MAX_WORD_LENGTH:
+                place = f"{name}[{number}]" if is_batched else name
+                check_word_lengths(place, text, self.splitting, self._rust_segmenter)
 
     @staticmethod
     def _encode_in_rust(
