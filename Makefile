@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format golden bench clean
+.PHONY: help demo test lint format golden mixins bench clean
 
 help:  ## This list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ format: $(INSTALLED)  ## Bring the code into form
 
 golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from the package index
 	$(BIN)/python -m tests.fetch_golden
+
+mixins: $(INSTALLED)  ## Fetch transformers' own test mixins from the package index
+	$(BIN)/python -m tests.mixins.fetch
 
 bench: $(INSTALLED)  ## Measure speed and memory beside the originals; the documentation's results and pictures
 	mkdir -p benchmarks/results

@@ -79,7 +79,7 @@ class TimedSteps:
             packing = ElmoPacking.of(mask, None, [0, 0])
             states = elmo._states(self.states, mask, 2)
             resets = inputs["state_resets"][mask]
-            layers, ends = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
+            layers, _, ends = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
             states = elmo._states_after(ends, packing, states)
             cut_top = layers[-1].detach().requires_grad_()
         with cast, self._timed("softmax"):

@@ -16,6 +16,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCRF
+from .input_checks_elmo import check_integers, check_labels, check_shape
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
 from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
@@ -193,12 +194,14 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if self.word_vectors is not None:
             if input_ids is None:
                 raise ValueError("This model has a table of word vectors: give `input_ids`.")
+            check_shape("input_ids", input_ids, tuple(sentences.batch_shape))
+            check_integers("input_ids", input_ids)
             last = self.word_vectors.num_embeddings - 1  # the row of padding
-            ids = sentences.gather(input_ids).masked_fill(~sentences.mask, last)
-            if int(ids.max()) > last:
+            ids = sentences.gather(input_ids.long()).masked_fill(~sentences.mask, last)
+            if bool(((ids < 0) | (ids > last)).any()):
                 raise ValueError(
-                    f"`input_ids` go up to {int(ids.max())}, but the table of word vectors has {last} words: use the "
-                    "tokenizer of this model's folder."
+                    f"`input_ids` must be between 0 and {last}, found {int(ids.min())} to {int(ids.max())}: the table "
+                    f"of word vectors has {last} words. Use the tokenizer of this model's folder."
                 )
             parts.append(self.word_vectors(ids))
         if self.input_mixer is not None:
@@ -264,10 +267,13 @@ class ElmoForTokenClassification(ElmoTaskModel):
             num_items_in_batch (`int`, *optional*): Divides the summed loss, instead of the number of labels here.
         """
         mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        layers = self._bilm_layers(input_ids, char_ids, mask, token_type_ids)
+        segments, num_segments = self.elmo._segments(token_type_ids, mask), 1
+        layers = self._bilm_layers(input_ids, char_ids, mask, segments)
         is_word = word_mask(self.config, input_ids, char_ids, mask)
-        number = 1 if token_type_ids is None else int(token_type_ids.max()) + 1
-        sentences = ElmoSentences.of(is_word, token_type_ids, number)
+        if segments is not None:
+            numbers, segments = segments.unique(return_inverse=True)
+            num_segments = len(numbers)
+        sentences = ElmoSentences.of(is_word, segments, num_segments)
 
         words, gathered = self._task_inputs(layers, input_ids, sentences)  # (sentences, longest, size)
         if self.task_lstm is not None:
@@ -290,17 +296,15 @@ class ElmoForTokenClassification(ElmoTaskModel):
         )
 
     def _loss(self, emissions, labels, is_word, sentences: ElmoSentences, num_items) -> torch.Tensor:
-        if labels.shape != is_word.shape:
-            raise ValueError(f"`labels` must have shape {tuple(is_word.shape)}, found {tuple(labels.shape)}.")
+        check_shape("labels", labels, tuple(is_word.shape))
+        check_integers("labels", labels)
         if bool(((labels != -100) & ~is_word).any()):
             raise ValueError(
                 "`labels` has a label where there is no word: it should be -100 at boundaries and padding."
             )
-        labels = sentences.gather(labels).masked_fill(~sentences.mask, -100)
+        labels = sentences.gather(labels.long()).masked_fill(~sentences.mask, -100)
+        check_labels(labels, emissions.shape[-1])
         items = (labels != -100).sum()
-        num_labels = emissions.shape[-1]
-        if bool(((labels < 0) & (labels != -100)).any()) or int(labels.max()) >= num_labels:
-            raise ValueError(f"`labels` must be between 0 and {num_labels - 1}, or -100.")
         if self.crf is None:
             summed = functional.cross_entropy(emissions.flatten(0, 1).float(), labels.flatten(), reduction="sum")
         else:
@@ -378,11 +382,14 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             num_items_in_batch (`int`, *optional*): Divides the summed loss, instead of the number of labels here.
         """
         mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        self._check_pairs(token_type_ids, mask)
-        layers = self._bilm_layers(input_ids, char_ids, mask, token_type_ids)
+        segments = self.elmo._segments(token_type_ids, mask)
+        self._check_pairs(segments, mask)
+        layers = self._bilm_layers(input_ids, char_ids, mask, segments)
         is_word = word_mask(self.config, input_ids, char_ids, mask)
         pairs = self.config.text_pairs
-        sentences = ElmoSentences.of(is_word, token_type_ids if pairs else None, 2 if pairs else 1)
+        if pairs and segments is None:  # there are no words at all
+            segments = torch.zeros_like(mask, dtype=torch.long)
+        sentences = ElmoSentences.of(is_word, segments if pairs else None, 2 if pairs else 1)
 
         words, gathered = self._task_inputs(layers, input_ids, sentences)  # (sentences, longest, size)
         if self.task_lstm is not None:
@@ -403,9 +410,11 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         hidden_states: Any = layers if output_hidden_states else None
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
 
-    def _check_pairs(self, token_type_ids: torch.Tensor | None, mask: torch.Tensor):
-        has_pairs = token_type_ids is not None and bool((token_type_ids[mask] == 1).any())
-        if self.config.text_pairs and not has_pairs:
+    def _check_pairs(self, segments: torch.Tensor | None, mask: torch.Tensor):
+        has_pairs = segments is not None and bool((segments[mask] == 1).any())
+        if segments is not None and bool(((segments[mask] < 0) | (segments[mask] > 1)).any()):
+            raise ValueError("`token_type_ids` must be 0 and 1, for the first and the second text of a pair.")
+        if self.config.text_pairs and not has_pairs and bool(mask.any()):
             raise ValueError(
                 "This model classifies pairs of texts: give both, as tokenizer(text, text_pair), and `token_type_ids`."
             )
@@ -415,22 +424,33 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             )
 
     def _loss(self, logits: torch.Tensor, labels: torch.Tensor, num_items) -> torch.Tensor:
-        config = self.config
-        if config.problem_type is None:
-            is_integer = not labels.is_floating_point()
-            kinds = "single_label_classification" if is_integer else "multi_label_classification"
-            config.problem_type = "regression" if logits.shape[-1] == 1 else kinds
-        if config.problem_type == "single_label_classification":
+        rows, num_labels = logits.shape
+        problem = self.config.problem_type
+        if problem is None:
+            kinds = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+            problem = "regression" if num_labels == 1 else kinds
+        if labels.is_complex():
+            raise ValueError(f"`labels` must be real numbers, found {labels.dtype}.")
+        is_single = problem == "single_label_classification"
+        shape = (rows,) if is_single else (rows, num_labels)
+        has_one = is_single or num_labels == 1  # a row
+        if labels.shape != shape and not (has_one and labels.shape in ((rows,), (rows, 1))):
+            raise ValueError(f"`labels` must have shape {shape} for {problem}, found {tuple(labels.shape)}.")
+        if is_single:
+            check_integers("labels", labels)
+            labels = labels.long().flatten()
+            check_labels(labels, num_labels)
             items = (labels != -100).sum()
-            summed = functional.cross_entropy(logits.float(), labels.flatten(), reduction="sum")
+            summed = functional.cross_entropy(logits.float(), labels, reduction="sum")
         else:
             wanted = labels.view_as(logits).float()
             is_given = wanted != -100
             items = is_given.sum()
             measure = functional.mse_loss
-            if config.problem_type == "multi_label_classification":
+            if problem == "multi_label_classification":
                 measure = functional.binary_cross_entropy_with_logits
             summed = measure(logits.float()[is_given], wanted[is_given], reduction="sum")
+        self.config.problem_type = problem
         divisor = items.clamp(min=1) if num_items is None else num_items
         return summed / divisor + self._mixer_loss(items, num_items)
 

@@ -1,6 +1,7 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """ELMo configuration: every size and switch of a biLM (Peters et al. 2018, https://arxiv.org/abs/1802.05365)."""
 
+import copy
 import itertools
 import json
 import os
@@ -196,7 +197,12 @@ class ElmoConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs):
-        """As any config's; fields of the wrong kind are a `ValueError`, also those of the base class."""
+        """
+        As any config's; fields of the wrong kind are a `ValueError`, also those of the base class. With another
+        `vocab_size` in `kwargs`, padding that was the first id behind the words is so again.
+        """
+        if "vocab_size" in kwargs and config_dict.get("pad_token_id") == config_dict.get("vocab_size"):
+            config_dict = config_dict | {"vocab_size": kwargs["vocab_size"], "pad_token_id": None}
         try:
             return super().from_dict(config_dict, **kwargs)
         except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
@@ -395,6 +401,23 @@ class ElmoConfig(PreTrainedConfig):
             for number in value if isinstance(value, list) else [value]:
                 if number is not None and not 0 <= number <= most:
                     raise ValueError(f"`{name}` must be between 0 and {most}, found {value}.")
+
+    def check_resizing(self, vocab_size: int):
+        """Refuses a number of words that the table and the softmax of a model with this config cannot be cut to."""
+        padding = self.pad_token_id
+        if padding is not None and vocab_size <= padding:
+            raise ValueError(
+                f"`new_num_tokens={vocab_size}` would cut off the row of padding (`pad_token_id={padding}`): give "
+                f"{padding + 1} or more."
+            )
+        if self.word_vector_size is not None:
+            raise ValueError(
+                "This head has word vectors of its own, of the biLM's words: resize the biLM before it gets the head."
+            )
+        resized = copy.copy(self)
+        resized.vocab_size = vocab_size
+        resized.validate_architecture()
+        resized.validate_token_ids()
 
     @classmethod
     def from_bilm_options(cls, options: Mapping[str, Any] | str | os.PathLike, **overrides) -> "ElmoConfig":

@@ -170,6 +170,10 @@ def tensor_shapes(files: Iterable[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+class MismatchedShapesError(ValueError, RuntimeError):
+    """Weights of other shapes than the model's. (transformers raises a `RuntimeError`.)"""
+
+
 def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], prefix: str, mismatches_are_fine: bool):
     """
     Refuses weights that are not the model's, and a model that is far larger than its weights.
@@ -193,7 +197,7 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], prefix
             fresh += tensor.numel() * tensor.element_size()
     if differing:
         more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
-        raise ValueError(
+        raise MismatchedShapesError(
             f"The weights have other shapes than the config says: {'; '.join(differing[:3])}{more}. They belong to "
             "another config; `ignore_mismatched_sizes=True` makes such weights anew."
         )
@@ -223,6 +227,7 @@ def _name_in_model(name: str, expected: Mapping[str, Any], prefix: str) -> str:
 
 
 __all__ = [
+    "MismatchedShapesError",
     "check_index",
     "check_paths",
     "check_shapes",

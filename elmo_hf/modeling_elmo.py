@@ -21,6 +21,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .checksums_elmo import check_downloads
 from .configuration_elmo import ElmoConfig
+from .input_checks_elmo import check_integers, check_range, check_shape
 from .loading_elmo import (
     NO_PICKLE,
     check_paths,
@@ -43,6 +44,14 @@ from .threads_elmo import CORES
 from .token_encoder_elmo import ElmoConvolution, ElmoLinear, ElmoTokenEncoder
 from .word_cache_elmo import WordCache
 
+SHARED_ROWS = (
+    "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of a pair as "
+    "rows of their own to give or get states."
+)
+NO_WORD_TABLE = (
+    "This model reads characters: it has no table of words to replace or resize, and an added word needs none. (A "
+    "language model learns to predict more words with `elmo-hf pretrain --extend-vocab`.)"
+)
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
 
@@ -68,7 +77,8 @@ class ElmoModelOutput(ModelOutput):
             a mixer: the top layer). Zero where masked. Note that `hidden_states[-1]` is the top layer.
         hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): `num_hidden_layers + 1` tensors
             of shape `(batch, words, hidden_size)`: the token vectors (once per direction), then every layer's output,
-            `[forward; backward]`.
+            `[forward; backward]`. The vectors above are computed from these very tensors where there are gradients
+            (weights in half precision excepted), so that they can retain theirs.
         states (`ElmoStates`, with `output_states=True`): The state after each row's last word, to be given as
             `initial_state` to the call on the words that follow.
     """
@@ -161,6 +171,26 @@ class ElmoPreTrainedModel(PreTrainedModel):
             for path in code:
                 shutil.copyfile(path, Path(save_directory) / path.name)
         super().save_pretrained(save_directory, is_main_process, **kwargs)
+
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """
+        As any model's, for a model with a word table: `model.resize_token_embeddings(len(tokenizer))` after
+        `tokenizer.add_tokens(words)`. The row of padding is one of them.
+        """
+        elmo: ElmoModel = self.base_model  # ty: ignore[invalid-assignment]
+        table = elmo.token_encoder.word_embeddings
+        if table is None:
+            raise ValueError(NO_WORD_TABLE)
+        size = table.num_embeddings if new_num_tokens is None else new_num_tokens
+        if isinstance(pad_to_multiple_of, int):  # the base class refuses anything else
+            size = math.ceil(size / pad_to_multiple_of) * pad_to_multiple_of
+            pad_to_multiple_of = None
+        if size in (table.num_embeddings, self.config.vocab_size) and pad_to_multiple_of is None:
+            return table
+        self.config.check_resizing(size)
+        return super().resize_token_embeddings(size, pad_to_multiple_of, mean_resizing)
 
     def pack_weights(self, enabled: bool = True):
         """
@@ -283,7 +313,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def set_input_embeddings(self, value: nn.Embedding):
         """Replaces the word table."""
         if self.token_encoder.word_embeddings is None:
-            raise ValueError("This model reads characters: it has no table of words to replace or resize.")
+            raise ValueError(NO_WORD_TABLE)
         self.token_encoder.word_embeddings = value
 
     def freeze_bilm(self):
@@ -347,11 +377,8 @@ class ElmoModel(ElmoPreTrainedModel):
 
         mask = self._mask(input_ids, char_ids, attention_mask, inputs_embeds)  # (batch, words)
         packing = ElmoPacking.of(mask, self._segments(token_type_ids, mask), reading)
-        if (initial_state is not None or output_states) and len(packing.rows) > int(mask.any(dim=1).sum()):
-            raise ValueError(
-                "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of "
-                "a pair as rows of their own to give or get states."
-            )
+        if (initial_state is not None or output_states) and rows_are_shared(packing, mask):
+            raise ValueError(SHARED_ROWS)
         states = self._states(initial_state, mask, len(reading))
 
         with self._cores(mask.device):
@@ -361,13 +388,16 @@ class ElmoModel(ElmoPreTrainedModel):
             else:
                 tokens = self._encode_tokens(input_ids, char_ids, mask)  # (words in all rows, output_size)
             # → recurrent layers
-            layers, ends = self._run_layers(tokens, packing, states, weights_of)  # (words in all rows, hidden_size)
+            # (words in all rows, hidden_size) each, and as outputs
+            layers, hidden_states, ends = self._run_layers(
+                tokens, packing, states, weights_of, mask=mask if output_hidden_states else None
+            )
             # → mix
             mix = layers[-1] if self.mixer is None else self.mixer(layers)
 
         return ElmoModelOutput(
             last_hidden_state=self._unmask(mix, mask),
-            hidden_states=tuple(self._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
+            hidden_states=hidden_states,
             states=self._states_after(ends, packing, states) if output_states else None,
         )
 
@@ -395,32 +425,51 @@ class ElmoModel(ElmoPreTrainedModel):
         states: ElmoStates,
         weights_of: list[int],
         resets: torch.Tensor | None = None,
-    ) -> tuple[list[torch.Tensor], list[ElmoStates]]:
+        mask: torch.Tensor | None = None,
+    ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...] | None, list[ElmoStates]]:
         """
         Args:
             tokens: Token vectors `(words, output_size)`, or `(directions, words, output_size)`.
             weights_of: Which of the layers' weights run.
             resets: `(words,)`, true where the state is set back to zeros before the word.
+            mask: `(batch, words)`, if the layers are wanted as outputs.
 
         Returns:
-            All layers, each `(words, hidden_size)`, and each recurrent layer's states after them, `(directions,
-            sequences, size)`.
+            All layers, each `(words, hidden_size)`; with a `mask` the same as outputs, each `(batch, words,
+            hidden_size)`; and each recurrent layer's states after them, `(directions, sequences, size)`.
         """
-        layers = [torch.cat(list(tokens.expand(len(weights_of), *tokens.shape[-2:])), dim=-1)]
-        if not packing.step_sizes:
-            return layers * (len(self.layers) + 1), []
+        layers: list[torch.Tensor] = []
+        outputs: list[torch.Tensor] = []
 
-        packed = packing.pack(tokens)  # (directions, words, output_size)
+        def add(layer: torch.Tensor) -> torch.Tensor | None:
+            """
+            Adds a layer `(words, hidden_size)`. Where its output has a gradient, all that follows is computed from that
+            output, so that it can retain the gradient: gives what the next layer reads, `(directions, words, size)`.
+            """
+            if mask is not None:
+                outputs.append(self._unmask(layer, mask))
+            if mask is None or not _carries_gradient(outputs[-1], layer):
+                layers.append(layer)
+                return None
+            layers.append(outputs[-1].flatten(0, 1).index_select(0, word_places(mask)).to(layer.dtype))
+            return torch.stack(layers[-1].chunk(len(weights_of), dim=-1))
+
+        read = add(torch.cat(list(tokens.expand(len(weights_of), *tokens.shape[-2:])), dim=-1))
+        packed = packing.pack(tokens if read is None else read)  # (directions, words, output_size)
         if resets is not None:
             resets = resets[packing.words[0]]
         # (layers, directions, sequences, size)
         hidden_states, cell_states = (state[packing.rows].permute(1, 2, 0, 3) for state in states)
         ends = []
         for layer, hidden, cell in zip(self.layers, hidden_states, cell_states, strict=True):
+            if not packing.step_sizes:
+                add(layers[0])
+                continue
             packed, *end = layer(packed, hidden, cell, packing.step_sizes, weights_of, resets)
-            layers.append(packing.unpack(packed).to(tokens.device))
+            read = add(packing.unpack(packed).to(tokens.device))
+            packed = packed if read is None else packing.pack(read)
             ends.append(ElmoStates(*end))
-        return layers, ends
+        return layers, tuple(outputs) if mask is not None else None, ends
 
     @staticmethod
     def _states_after(ends: list[ElmoStates], packing: ElmoPacking, states: ElmoStates) -> ElmoStates:
@@ -485,12 +534,16 @@ class ElmoModel(ElmoPreTrainedModel):
             if char_ids is not None or (config.uses_words and input_ids is not None):
                 raise ValueError("Give either `inputs_embeds` or ids, not both.")
             check_shape("inputs_embeds", inputs_embeds, ("batch", "words", config.output_size))
+            if not inputs_embeds.is_floating_point():
+                raise ValueError(f"`inputs_embeds` must be real numbers, found {inputs_embeds.dtype}.")
             mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
         else:
             mask = self._ids_mask(input_ids, char_ids)
         if attention_mask is None:
             return mask
         check_shape("attention_mask", attention_mask, tuple(mask.shape))
+        if attention_mask.is_complex():
+            raise ValueError(f"`attention_mask` must be numbers of 0 and 1, found {attention_mask.dtype}.")
         return attention_mask != 0
 
     def _ids_mask(self, input_ids, char_ids) -> torch.Tensor:
@@ -506,10 +559,12 @@ class ElmoModel(ElmoPreTrainedModel):
         expected: tuple[int | str, ...] = ("batch", "words")
         if config.uses_words:
             check_shape("input_ids", input_ids, expected)
+            check_integers("input_ids", input_ids)
             mask = input_ids != config.pad_token_id
             expected = tuple(mask.shape)
         if config.uses_characters:
             check_shape("char_ids", char_ids, (*expected, config.max_characters_per_token))
+            check_integers("char_ids", char_ids)
             mask = (char_ids > 0).any(dim=-1)
         return mask
 
@@ -517,6 +572,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def _segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor | None:
         if token_type_ids is not None:
             check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
+            check_integers("token_type_ids", token_type_ids)
         return token_type_ids
 
     def _states(self, initial_state: ElmoStates | None, mask: torch.Tensor, num_directions: int) -> ElmoStates:
@@ -542,29 +598,23 @@ class ElmoModel(ElmoPreTrainedModel):
         vectors = vectors.to(self._weight_dtype)
         if len(vectors) == mask.numel():
             return vectors.view(*mask.shape, vectors.shape[-1])
-        places = mask.flatten().nonzero().squeeze(-1)  # row by row, many times as fast as with the mask itself
-        spread = vectors.new_zeros(mask.numel(), vectors.shape[-1]).index_copy(0, places, vectors)
+        spread = vectors.new_zeros(mask.numel(), vectors.shape[-1]).index_copy(0, word_places(mask), vectors)
         return spread.view(*mask.shape, vectors.shape[-1])
 
 
-def check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]):
-    """Refuses a tensor whose shape differs; names in `expected` stand for any size."""
-    fits = tensor.ndim == len(expected) and all(
-        isinstance(want, str) or want == size for want, size in zip(expected, tensor.shape, strict=True)
-    )
-    if not fits:
-        wanted = ", ".join(map(str, expected))
-        raise ValueError(f"`{name}` must have shape ({wanted}), found {tuple(tensor.shape)}.")
+def word_places(mask: torch.Tensor) -> torch.Tensor:
+    """Where the words of a mask `(batch, words)` are, counted row by row: many times as fast as the mask itself."""
+    return mask.flatten().nonzero().squeeze(-1)
 
 
-def check_range(name: str, ids: torch.Tensor, size: int):
-    """Refuses ids that are no integers, or that a table of this size does not have."""
-    if ids.is_floating_point():
-        raise ValueError(f"`{name}` must be integers, found {ids.dtype}.")
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
-        raise ValueError(
-            f"`{name}` must be between 0 and {size - 1} for this model, found {int(ids.min())} to {int(ids.max())}."
-        )
+def _carries_gradient(output: torch.Tensor, layer: torch.Tensor) -> bool:
+    """Whether what follows a layer should be computed from its output: where there is a gradient, and no rounding."""
+    return output.requires_grad and torch.promote_types(layer.dtype, output.dtype) == output.dtype
+
+
+def rows_are_shared(packing: ElmoPacking, mask: torch.Tensor) -> bool:
+    """Whether `token_type_ids` has put several sequences into a row, so that the row has no one state."""
+    return len(packing.rows) > int(mask.any(dim=1).sum())
 
 
 __all__ = [
@@ -574,4 +624,5 @@ __all__ = [
     "ElmoStates",
     "check_range",
     "check_shape",
+    "rows_are_shared",
 ]

@@ -2,15 +2,17 @@
 """The two language models that ELMo is made of, to be trained and to be asked for their words."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_elmo import ElmoConfig
-from .modeling_elmo import ElmoModel, ElmoPreTrainedModel, ElmoStates, check_range, check_shape
+from .input_checks_elmo import check_integers, check_range, check_shape
+from .modeling_elmo import SHARED_ROWS, ElmoModel, ElmoPreTrainedModel, ElmoStates, rows_are_shared
 from .recurrence_elmo import ElmoPacking
-from .softmax_elmo import build_softmax
+from .softmax_elmo import ElmoAdaptiveSoftmax, build_softmax
 
 
 @dataclass
@@ -24,7 +26,7 @@ class ElmoForPreTrainingOutput(ModelOutput):
             are predicted. With rows of its own the backward half is aligned with those.
         hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): As in [`ElmoModelOutput`].
         states (`ElmoStates`): The state after each row's last word, to be given as `initial_state` to the call on the
-            words that follow.
+            words that follow. None where `token_type_ids` puts several sequences into a row.
     """
 
     loss: torch.Tensor | None = None
@@ -64,15 +66,44 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         self.softmax = build_softmax(config)
         self.post_init()
 
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """As that of the encoder. The softmax has as many words afterwards; new ones are as likely as the rarest."""
+        before = self.config.vocab_size
+        table = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        if self.config.vocab_size != before:
+            self._resize_softmax()
+        return table
+
+    @torch.no_grad()
+    def _resize_softmax(self):
+        """Brings the softmax to the config's number of words."""
+        old: Any = self.softmax
+        if isinstance(old, ElmoAdaptiveSoftmax):
+            self.config.softmax_cutoffs = old.bounds[:-1]
+        new = build_softmax(self.config)
+        new.apply(self._init_weights)
+        some = next(old.parameters())
+        new.to(some.device, some.dtype).train(old.training)
+        for (name, kept), parameter in zip(old.named_parameters(), new.parameters(), strict=True):
+            rows = min(len(kept), len(parameter))
+            parameter[:rows] = kept[:rows]
+            if name.endswith("bias"):
+                parameter[rows:] = kept.min()
+            parameter.requires_grad_(kept.requires_grad)
+        self.softmax = new
+
     @can_return_tuple
     def forward(
         self,
+        input_ids: torch.LongTensor | None = None,
         char_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         backward_char_ids: torch.LongTensor | None = None,
         backward_labels: torch.LongTensor | None = None,
-        input_ids: torch.LongTensor | None = None,
-        attention_mask: torch.Tensor | None = None,
         initial_state: ElmoStates | None = None,
         backward_input_ids: torch.LongTensor | None = None,
         state_resets: torch.Tensor | None = None,
@@ -81,17 +112,19 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     ) -> ElmoForPreTrainingOutput:
         r"""
         Args:
+            input_ids (`(batch, words)`, *optional*): Word ids. Read by models with a word table only.
             char_ids (`(batch, words, max_characters_per_token)`, *optional*): What the forward direction reads; without
                 backward tensors also what the backward direction reads, from right to left.
+            attention_mask (`(batch, words)`, *optional*): 1 for words, in both directions' rows. Default: every word
+                that has characters.
+            token_type_ids (`(batch, words)`, *optional*): Where the number changes along a row, the recurrence starts
+                anew in both directions: a pair's sentences do not see each other.
             labels (`(batch, words)`, *optional*): The word that the forward direction predicts at each position, or
                 -100. Never shifted. Labels of a direction that the model does not have are not read.
             backward_char_ids (`(batch, words, max_characters_per_token)`, *optional*): Rows of its own for the backward
                 direction, in the order in which it reads them: the words of a sentence reversed.
             backward_labels (`(batch, words)`, *optional*): The word that the backward direction predicts at each
                 position of what it reads, or -100.
-            input_ids (`(batch, words)`, *optional*): Word ids. Read by models with a word table only.
-            attention_mask (`(batch, words)`, *optional*): 1 for words, in both directions' rows. Default: every word
-                that has characters.
             initial_state ([`ElmoStates`], *optional*): The state before each row's first word. Default: zeros.
             backward_input_ids (`(batch, words)`, *optional*): As `backward_char_ids`, for models with a word table.
             state_resets (`(batch, words)`, *optional*): 1 where both directions' states are set back to zeros before
@@ -105,7 +138,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         directions, weights_of = elmo._directions(None)
 
-        if backward_char_ids is None and backward_input_ids is None:
+        has_own_rows = backward_char_ids is not None or backward_input_ids is not None
+        if not has_own_rows:
             mask = elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
             tokens, reading = elmo._encode_tokens(input_ids, char_ids, mask), directions
         else:
@@ -117,10 +151,19 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             tokens = self._encode_rows(rows, mask)
             reading = [0] * len(directions)  # each direction has its own rows, in the order in which it reads them
         # tokens: (words in all rows, output_size), or that for each direction
-        packing = ElmoPacking.of(mask, None, reading)
+        packing = ElmoPacking.of(mask, elmo._segments(token_type_ids, mask), reading)
+        has_states = not rows_are_shared(packing, mask)
+        if not has_states and has_own_rows:
+            raise ValueError(
+                "`token_type_ids` must not change along a row where the backward direction has its own rows."
+            )
+        if not has_states and initial_state is not None:
+            raise ValueError(SHARED_ROWS)
         states = elmo._states(initial_state, mask, len(directions))
         resets = None if state_resets is None else self._resets(state_resets, mask, reading)
-        layers, ends = elmo._run_layers(tokens, packing, states, weights_of, resets)  # (words in all rows, size) each
+        layers, hidden_states, ends = elmo._run_layers(
+            tokens, packing, states, weights_of, resets, mask if output_hidden_states else None
+        )  # (words in all rows, size) each
 
         tops = self.dropout(layers[-1]).chunk(len(directions), dim=-1)
         targets = (labels, backward_labels)
@@ -135,8 +178,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             forward_loss=losses[0],
             backward_loss=losses[1],
             last_hidden_state=elmo._unmask(layers[-1], mask),
-            hidden_states=tuple(elmo._unmask(layer, mask) for layer in layers) if output_hidden_states else None,
-            states=elmo._states_after(ends, packing, states),
+            hidden_states=hidden_states,
+            states=elmo._states_after(ends, packing, states) if has_states else None,
         )
 
     def _encode_rows(self, rows: list[tuple], mask: torch.Tensor) -> torch.Tensor:
@@ -164,6 +207,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     ) -> torch.Tensor:
         """One direction's loss per predicted word; `top` is `(words in all rows, output_size)`."""
         check_shape(name, labels, tuple(mask.shape))
+        check_integers(name, labels)
         if bool(((labels != -100) & ~mask).any()):
             raise ValueError(f"`{name}` has a word where there is none to read: it should be -100 at masked positions.")
         labels = labels[mask]

@@ -69,12 +69,16 @@ class ElmoSentences:
         longest = max(int(lengths.max()) if len(lengths) else 0, 1)
         mask = torch.arange(longest, device=is_word.device) < lengths.unsqueeze(1)
         order = kinds.logical_not().to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]  # words first
+        if not is_word.shape[1]:
+            order = order.new_zeros(mask.shape)
         row = torch.arange(len(kinds), device=is_word.device) // (len(kinds) // max(len(is_word), 1) or 1)
         places = (order + row.unsqueeze(1) * is_word.shape[1]).masked_fill(~mask, 0)
         return cls(places, mask, is_word.shape)
 
     def gather(self, vectors: torch.Tensor) -> torch.Tensor:
         """`(batch, words, …)` → `(sentences, longest, …)`, zero where there is no word."""
+        if not self.batch_shape.numel():
+            return vectors.new_zeros(*self.mask.shape, *vectors.shape[2:])
         found = vectors.flatten(0, 1)[self.places]
         return found.masked_fill(~self.mask.view(*self.mask.shape, *[1] * (found.ndim - 2)), 0)
 

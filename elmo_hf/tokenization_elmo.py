@@ -30,9 +30,22 @@ from .characters_elmo import (
 )
 from .encoded_batch_elmo import EncodedBatch
 from .text_inputs_elmo import as_batch, rust_words, without_surrogates
-from .tokenizer_files_elmo import check_tokenizer_files, load_backend, rust_errors, settings_errors
+from .tokenizer_files_elmo import (
+    check_marks,
+    check_tokenizer_files,
+    load_backend,
+    marks_message,
+    rust_errors,
+    settings_errors,
+)
 from .vocabulary_elmo import NO_CHARACTER, frequent_words, index_words, read_vocabulary, write_vocabulary
-from .word_splitting_elmo import resolve_segmenter, segmenter_errors, word_pre_tokenizer
+from .word_splitting_elmo import (
+    MAX_WORD_LENGTH,
+    check_word_lengths,
+    resolve_segmenter,
+    segmenter_errors,
+    word_pre_tokenizer,
+)
 
 CUSTOM_SEGMENTER = "custom"
 MAX_CHARACTERS_PER_TOKEN = 1000  # every word takes as many numbers
@@ -106,14 +119,16 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         self.segmenter = CUSTOM_SEGMENTER if callable(segmenter) else segmenter
         self.max_characters_per_token = max_characters_per_token
         self._segment = resolve_segmenter(segmenter)
-        self._backends: dict[str, Tokenizer] = {}
-        self._spelled: SpelledVocabulary | None = None
+        # What is made when it is needed. `datasets` leaves an attribute of this name out of a tokenizer's fingerprint.
+        self.cache: dict[str, Any] = {}
 
-        specials = [str(bos_token), str(eos_token), str(unk_token)]
+        self._marks = {"bos_token": str(bos_token), "eos_token": str(eos_token), "unk_token": str(unk_token)}
+        specials = list(self._marks.values())
         if tokenizer_file is not None:
             if vocab is not None:
                 raise ValueError("Give either `vocab` or `tokenizer_file`, which holds one, not both.")
             self._tokenizer = load_backend(tokenizer_file)
+            check_marks(self._tokenizer, self._marks, str(pad_token))
         else:
             if vocab is None:
                 vocab = specials if vocab_file is None else read_vocabulary(vocab_file)
@@ -147,6 +162,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args, **kwargs) -> "ElmoTokenizer":
         """As any tokenizer's. Only files of the folder or repository itself are read, whatever its settings say."""
+        for name in kwargs:
+            if callable(getattr(cls, name, None)):
+                raise AttributeError(f"`{name}` conflicts with the method of that name: leave it out.")
         with settings_errors({}, os.fspath(pretrained_model_name_or_path)):
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
 
@@ -162,7 +180,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return tokenizer
 
     def _save_pretrained(self, *args, **kwargs) -> tuple[str, ...]:
-        self._tokenizer.no_truncation()  # of the last call: no setting of the tokenizer
+        self._tokenizer.no_truncation()  # no setting of the tokenizer
         self._tokenizer.no_padding()
         return super()._save_pretrained(*args, **kwargs)
 
@@ -175,7 +193,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         return (path,)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_backends": {}, "_spelled": None}  # made again when needed
+        return self.__dict__ | {"cache": {}}
 
     @property
     def _given_segmenter(self) -> str | Callable[[str], Iterable[str]]:
@@ -189,15 +207,28 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
 
     # ---- text → ids
 
-    def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs) -> list[str]:
+    def tokenize(
+        self,
+        text: str,
+        pair: str | None = None,
+        add_special_tokens: bool = False,
+        split_special_tokens: bool | None = None,
+        **kwargs,
+    ) -> list[str]:
         """The words of a text, known or not. (`tokens()` of an encoding has `<UNK>` for unknown ones.)"""
+        backend = self._prepared_backend(split_special_tokens=split_special_tokens)
+        spelled_in_text = {self.unk_token_id}
+        if backend.encode_special_tokens:
+            spelled_in_text |= {self.bos_token_id, self.eos_token_id, self.pad_token_id}
         words: list[str] = []
-        for part in (text, pair):
-            if part is not None:
-                with segmenter_errors():
-                    spans = self._raw_pre_tokenizer().pre_tokenize_str(without_surrogates(part))
-                inner = [part[start:end] for _, (start, end) in spans]
-                words += [self.bos_token, *inner, self.eos_token] if add_special_tokens else inner
+        for name, part in (("text", text), ("pair", pair)):
+            if part is None:
+                continue
+            self._check_word_lengths(name, [part], is_batched=False)
+            (found,) = self._encode_in_rust(backend, [part], None, False, False)
+            tokens = zip(found.ids, found.offsets, strict=True)
+            inner = [part[slice(*span)] if i in spelled_in_text else self._word(i) for i, span in tokens]
+            words += [self.bos_token, *inner, self.eos_token] if add_special_tokens else inner
         return words
 
     def _encode_plus(
@@ -224,14 +255,17 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         **kwargs,
     ) -> BatchEncoding:
         is_batched, texts, pairs = as_batch(text, text_pair, is_split_into_words)
-        backend = self._backend(is_split_into_words)
-        if split_special_tokens is None:
-            split_special_tokens = self.split_special_tokens
-        backend.encode_special_tokens = split_special_tokens
+        backend = self._prepared_backend(is_split_into_words, split_special_tokens)
+        if not is_split_into_words:
+            self._check_word_lengths("text", texts, is_batched)
+            self._check_word_lengths("text_pair", pairs or [], is_batched)
         marks = self.num_special_tokens_to_add(pair=pairs is not None) if add_special_tokens else 0
         self._set_truncation(backend, truncation_strategy, max_length, stride, marks)
         backend.no_padding()  # which comes later
-        encodings = self._encode_in_rust(backend, texts, pairs, is_split_into_words, add_special_tokens)
+        try:
+            encodings = self._encode_in_rust(backend, texts, pairs, is_split_into_words, add_special_tokens)
+        finally:
+            backend.no_truncation()  # it is this call's alone
 
         samples = list(range(len(encodings)))
         if return_overflowing_tokens:
@@ -241,7 +275,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         sources = [(texts[sample], None if pairs is None else pairs[sample]) for sample in samples]
 
         batch = EncodedBatch(encodings, sources, is_split_into_words)
-        ids, rows = self._ids_and_rows(batch, text_has_no_marks=split_special_tokens or is_split_into_words)
+        ids, rows = self._ids_and_rows(batch, text_has_no_marks=backend.encode_special_tokens or is_split_into_words)
         columns = {"input_ids": (ids, self.pad_token_id), "char_ids": (rows, 0)}  # and what fills them up
         if return_token_type_ids is not False:
             kinds = np.zeros_like(ids) if pairs is None else batch["type_ids"]
@@ -265,6 +299,12 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             data = {name: values[0] for name, values in data.items()}
         n_sequences = 1 if pairs is None else 2
         return BatchEncoding(data, batch.encodings, tensor_type=return_tensors, n_sequences=n_sequences)
+
+    def _check_word_lengths(self, name: str, texts: Sequence[str], is_batched: bool):
+        for number, text in enumerate(texts):
+            if len(text) > MAX_WORD_LENGTH:
+                place = f"{name}[{number}]" if is_batched else name
+                check_word_lengths(place, text, self.splitting, self._rust_segmenter)
 
     @staticmethod
     def _encode_in_rust(
@@ -292,11 +332,11 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         words = batch.source_words(unknown)
         added = self._added_words() if batch.is_split_into_words and words else {}
         ids[unknown] = [added.get(word, unk) for word in words] if added else unk
-        if self._spelled is None:
-            self._spelled = SpelledVocabulary(len(self), self._word, slots)
+        if (spelled := self.cache.get("spelled")) is None:
+            spelled = self.cache["spelled"] = SpelledVocabulary(len(self), self._word, slots)
         if ids.max(initial=0) >= len(self):
             raise ValueError(f"The tokenizer has {len(self)} words, but ids up to {ids.max()}: its file is damaged.")
-        rows = self._spelled[ids]
+        rows = spelled[ids]
         kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}  # each spelled once
         which = np.fromiter(map(kinds.__getitem__, words), dtype=np.intp, count=len(words))
         rows[unknown] = char_rows(list(kinds), slots)[which]
@@ -316,23 +356,35 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if not is_split_into_words and self._segment is None:
             return self.backend_tokenizer
         name = "words" if is_split_into_words else "segmented"
-        if name not in self._backends:
+        if name not in self.cache:
             backend = Tokenizer(self._tokenizer.model)
             backend.post_processor = self._tokenizer.post_processor
             if not is_split_into_words:
                 backend.pre_tokenizer = word_pre_tokenizer(self.splitting, self._given_segmenter)
                 for token in self.added_tokens_decoder.values():
                     (backend.add_special_tokens if token.special else backend.add_tokens)([token])
-            self._backends[name] = backend
-        return self._backends[name]
+            self.cache[name] = backend
+        return self.cache[name]
+
+    def _prepared_backend(
+        self, is_split_into_words: bool = False, split_special_tokens: bool | None = None
+    ) -> Tokenizer:
+        """The Rust tokenizer for a call that asks whether special tokens in a text are text."""
+        for name, mark in self._marks.items():
+            if getattr(self, name) != mark:  # it was set to something else
+                raise ValueError(marks_message(name, getattr(self, name), mark))
+        backend = self._backend(is_split_into_words)
+        backend.encode_special_tokens = (
+            self.split_special_tokens if split_special_tokens is None else split_special_tokens
+        )
+        return backend
 
     def _raw_pre_tokenizer(self) -> PreTokenizer:
         """What cuts raw text into words, the segmenter included."""
         return self._backend(is_split_into_words=False).pre_tokenizer
 
     def _add_tokens(self, new_tokens, special_tokens=False) -> int:
-        self._backends.clear()
-        self._spelled = None
+        self.cache.clear()
         return super()._add_tokens(new_tokens, special_tokens)
 
     def _set_truncation(
@@ -489,7 +541,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             for text in texts if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]:
                 if not isinstance(text, str):
                     raise ValueError(f"`text_iterator` must give texts, found {text!r:.60} in its item {number}.")
-                with segmenter_errors():
+                check_word_lengths(f"text_iterator[{number}]", text, self.splitting, self._rust_segmenter)
+                with rust_errors(), segmenter_errors():
                     counts.update(word for word, _ in pre_tokenizer.pre_tokenize_str(without_surrogates(text)))
         specials = [self.bos_token, self.eos_token, self.unk_token]
         words = frequent_words(counts, [*specials, self.pad_token], vocab_size + 1, min_frequency)

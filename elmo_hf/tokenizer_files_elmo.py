@@ -57,14 +57,47 @@ def check_tokenizer_files(files: Mapping[str, str | None], name: str):
             )
 
 
+def check_marks(tokenizer: Tokenizer, given: Mapping[str, str], pad_token: str):
+    """
+    Refuses other boundaries and another unknown word than those that a saved tokenizer puts into its sentences: they
+    would be spelled like ordinary words, and the vectors would be others.
+
+    Args:
+        tokenizer: Of a `tokenizer.json`.
+        given: What `bos_token`, `eos_token` and `unk_token` are to be.
+        pad_token: What padding is to be.
+    """
+    boundaries = tokenizer.encode("").tokens
+    saved = {"unk_token": getattr(tokenizer.model, "unk_token", None)}
+    if len(boundaries) == 2:
+        saved["bos_token"], saved["eos_token"] = boundaries
+    for name, mark in given.items():
+        if mark != saved.get(name):
+            raise ValueError(marks_message(name, mark, saved.get(name)))
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    if pad_token not in added and tokenizer.token_to_id(pad_token) is not None:
+        raise ValueError(f"`pad_token` must not be a word of the vocabulary, found {pad_token!r}: leave it out.")
+
+
+def marks_message(name: str, mark: str | None, saved: str | None) -> str:
+    """What is said about a mark that is not the tokenizer's own."""
+    return (
+        f"`{name}` must be {saved!r}, as in all sentences of this tokenizer, found {mark!r}: the vectors would be "
+        f"others. A tokenizer with other marks is made as ElmoTokenizer(vocab=words, {name}={mark!r})."
+    )
+
+
 def load_backend(path: str | os.PathLike) -> Tokenizer:
     """The Rust tokenizer of a `tokenizer.json`, which is looked at first."""
     try:
         _check_parts(path)
         with rust_errors():
-            return Tokenizer.from_file(os.fspath(path))
+            tokenizer = Tokenizer.from_file(os.fspath(path))
     except Exception as error:  # the Rust library raises plain exceptions
         raise ValueError(f"{path} is no tokenizer file: {error}; download or save it again.") from error
+    tokenizer.no_truncation()  # both belong to a call
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _check_parts(path: str | os.PathLike):
@@ -104,7 +137,9 @@ def rust_errors() -> Generator[None]:
         yield
     except BaseException as error:
         if type(error).__name__ == "PanicException":
-            raise ValueError(f"The tokenizers library cannot use this tokenizer ({error}).") from error
+            raise ValueError(
+                f"The tokenizers library cannot use this tokenizer, or cut this text ({error})."
+            ) from error
         raise
 
 
@@ -128,4 +163,4 @@ def _is_file_name(value) -> bool:
     return value is None or (is_inner_path(value) and os.path.basename(value.replace("\\", "/")) == value)
 
 
-__all__ = ["check_tokenizer_files", "load_backend", "rust_errors", "settings_errors"]
+__all__ = ["check_marks", "check_tokenizer_files", "load_backend", "marks_message", "rust_errors", "settings_errors"]

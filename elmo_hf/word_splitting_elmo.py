@@ -19,6 +19,9 @@ from tokenizers.pre_tokenizers import PreTokenizer, Sequence, Split, WhitespaceS
 SPLITTINGS = ("treebank", "whitespace")
 SEGMENTERS = ("character", "run", "jieba")
 
+# The regular expression library panics after 10 million steps of one match, which takes a few for each character.
+MAX_WORD_LENGTH = 1_000_000
+
 Segmenter = Callable[[str], Iterable[str]]
 
 # ---- Characters.
@@ -215,4 +218,29 @@ def word_pre_tokenizer(splitting: str = "treebank", segmenter: str | Segmenter =
     return Sequence([_treebank_split(SPACELESS_RUN), PreTokenizer.custom(_RunSegmenter(name, segment))])
 
 
-__all__ = ["SEGMENTERS", "SPLITTINGS", "resolve_segmenter", "segmenter_errors", "word_pre_tokenizer"]
+def check_word_lengths(name: str, text: str, splitting: str, segmenter: str) -> None:
+    """Refuse a text that has a word which the treebank rules cannot cut.
+
+    `name` says what the text is, `splitting` and `segmenter` are those of `word_pre_tokenizer`.
+    """
+    if splitting == "whitespace" or len(text) <= MAX_WORD_LENGTH:
+        return
+    longest = max(map(len, text.split()), default=0)
+    if longest > MAX_WORD_LENGTH and segmenter == "character":  # each letter of such a script is a word
+        longest = max((len(run) for run in re.split(rf"[\s{SPACELESS}]+", text)), default=0)
+    if longest > MAX_WORD_LENGTH:
+        raise ValueError(
+            f"`{name}` has {longest:,} characters without a blank, and a word may have {MAX_WORD_LENGTH:,} at most: "
+            "split or leave out what is no text, or give words (`is_split_into_words=True`)."
+        )
+
+
+__all__ = [
+    "MAX_WORD_LENGTH",
+    "SEGMENTERS",
+    "SPLITTINGS",
+    "check_word_lengths",
+    "resolve_segmenter",
+    "segmenter_errors",
+    "word_pre_tokenizer",
+]

@@ -1,4 +1,4 @@
-"""Where the tests find foreign data: `ELMO_HF_SHARED` or `../shared`, then what `make golden` fetched."""
+"""Where the tests find foreign data: `ELMO_HF_SHARED` or `../shared`, then what `make golden` and `make mixins` got."""
 
 import json
 import os
@@ -18,6 +18,14 @@ os.environ["HF_MODULES_CACHE"] = MODULES.name
 # Timing never decides a test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+def pytest_configure(config):
+    """The markers that transformers' own tests have (`tests/mixins`)."""
+    kinds = ("accelerate_tests", "flash_attn_test", "flash_attn_3_test", "flash_attn_4_test", "torch_compile_test")
+    kinds += ("is_pipeline_test", "order")
+    for kind in kinds:
+        config.addinivalue_line("markers", f"{kind}: a kind of transformers' own tests")
 
 
 def find_data(*parts: str) -> Path:

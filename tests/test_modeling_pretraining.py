@@ -1,6 +1,7 @@
 """ElmoForPreTraining: the losses of both language models, exact whatever the rows, the windows and the state."""
 
 import contextlib
+import inspect
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForPreTraining
 from transformers.utils import logging
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoStates
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoStates, ElmoTokenizer
 from elmo_hf.modeling_elmo import DIRECTIONS
 from tests.models import TINY, configurations, random_words, reference_of, tiny_model
 
@@ -175,6 +176,40 @@ def test_every_layer_and_the_top_one_are_returned():
         layers = model.elmo(char_ids=batch["char_ids"], output_hidden_states=True).hidden_states
     assert_close(output.hidden_states, layers)
     assert torch.equal(output.last_hidden_state, output.hidden_states[-1])
+
+
+def test_what_the_tokenizer_gives_is_what_the_model_takes():
+    tokenizer = ElmoTokenizer(max_characters_per_token=SLOTS)
+    model = pretraining_model()
+    first = next(iter(inspect.signature(model.forward).parameters))
+    assert first == model.main_input_name == tokenizer.model_input_names[0]
+    batch = tokenizer(["the cat sat", "a"], padding=True, return_tensors="pt")
+    output = model(**batch)
+    assert_close(output.last_hidden_state, model(char_ids=batch["char_ids"]).last_hidden_state)
+    assert output.states is not None
+
+
+def test_the_sentences_of_a_pair_do_not_see_each_other():
+    tokenizer = ElmoTokenizer(max_characters_per_token=SLOTS)
+    model = pretraining_model()
+    pair = tokenizer("the cat", "sat there on", return_tensors="pt")
+    alone = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state for text in ("the cat", "sat there on")]
+    output = model(**pair)
+    assert_close(output.last_hidden_state, torch.cat(alone, dim=1))
+    assert output.states is None
+    with pytest.raises(ValueError, match="A state belongs to one sequence"):
+        model(**pair, initial_state=random_states(1))
+    with pytest.raises(ValueError, match="`token_type_ids` must not change along a row"):
+        model(**pair, backward_char_ids=pair["char_ids"])
+
+
+def test_hidden_states_retain_their_gradients():
+    output = (model := pretraining_model())(**random_batch(2, 3), output_hidden_states=True)
+    for hidden in output.hidden_states:
+        hidden.retain_grad()
+    found = gradients_of(model, output.loss)
+    assert all((hidden.grad != 0).any() for hidden in output.hidden_states)
+    assert_close(found, gradients_of(model, model(**random_batch(2, 3)).loss))
 
 
 def test_output_is_a_tuple_on_request():

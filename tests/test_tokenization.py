@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import AddedToken
 
 from elmo_hf import ElmoTokenizer
 from tests.test_characters import original_row
@@ -287,6 +288,50 @@ def test_tokenize_gives_the_words_known_or_not():
     assert ElmoTokenizer().tokenize("the zebra don't") == ["the", "zebra", "do", "n't"]
     assert ElmoTokenizer().tokenize("a", pair="b", add_special_tokens=True) == ["<S>", "a", "</S>", "<S>", "b", "</S>"]
     assert ElmoTokenizer(segmenter=lambda run: [run[:2], run[2:]]).tokenize("x 黛玉葬花") == ["x", "黛玉", "葬花"]
+
+
+@pytest.mark.parametrize("segmenter", ["character", lambda run: [run[:2], run[2:]]])
+def test_tokenize_keeps_added_words_whole(segmenter):
+    tokenizer = ElmoTokenizer(vocab=VOCABULARY, segmenter=segmenter)
+    tokenizer.add_tokens(["New York", AddedToken("3.5.x", lstrip=True)])
+    text = "the cat in New York, 3.5.x <S>"
+    assert tokenizer.tokenize(text) == ["the", "cat", "in", "New York", ",", "3.5.x", "<", "S", ">"]
+    assert tokenizer.tokenize(text, split_special_tokens=False)[-1] == "<S>"
+
+
+@given(text=st.text())
+def test_tokenize_and_a_call_give_the_same_words(text):
+    tokenizer = TOKENIZERS["treebank"]
+    words = [word.encode("utf-8", "ignore")[:48].decode("utf-8", "ignore") for word in tokenizer.tokenize(text)]
+    assert words == words_of(tokenizer(text))
+
+
+LONG = 12 * 10**6
+
+
+@pytest.mark.parametrize("letters", ["a", "a.", "1,", "\u0301"])
+def test_a_word_without_end_is_refused_before_rust_gives_up(letters):
+    tokenizer, text = ElmoTokenizer(), "the cat " + letters * (LONG // len(letters)) + " sat"
+    message = rf"`{{}}` has {LONG:,} characters without a blank, and a word may have 1,000,000 at most"
+    with pytest.raises(ValueError, match=message.format("text")):
+        tokenizer(text)
+    with pytest.raises(ValueError, match=message.format(r"text_pair\[1\]")):
+        tokenizer(["a", "b"], ["c", text])
+    with pytest.raises(ValueError, match=message.format("pair")):
+        tokenizer.tokenize("the cat", text)
+    with pytest.raises(ValueError, match=message.format(r"text_iterator\[1\]")):
+        tokenizer.train_new_from_iterator(["the cat", text], vocab_size=5)
+
+
+def test_long_texts_and_long_given_words_are_not_refused():
+    tokenizer, length = ElmoTokenizer(), 1_200_000
+    assert len(tokenizer.tokenize("the " * (length // 4))) == length // 4
+    assert len(tokenizer.tokenize("黛" * length)) == length  # a script without blanks: each is a word
+    word = "a" * LONG
+    assert words_of(tokenizer([word], is_split_into_words=True)) == ["a" * 48]
+    assert words_of(ElmoTokenizer(splitting="whitespace")(word)) == ["a" * 48]
+    with pytest.raises(ValueError, match="1,200,000 characters without a blank"):
+        ElmoTokenizer(segmenter="run").tokenize("黛" * length)
 
 
 def test_a_missing_tokenizer_file_is_no_empty_vocabulary(tmp_path):

@@ -3,11 +3,13 @@
 import copy
 import json
 import pickle
+import re
 
 import datasets
 import numpy as np
 import pytest
 import torch
+from datasets.fingerprint import Hasher
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, DataCollatorForTokenClassification, DataCollatorWithPadding
@@ -146,6 +148,27 @@ def test_a_copy_does_the_same(segmenter, duplicate):
     assert twin.model_max_length == 77
 
 
+def test_using_a_tokenizer_does_not_change_its_fingerprint(tokenizer):
+    before = Hasher.hash(tokenizer)
+    tokenizer(TEXTS, padding=True, truncation=True, max_length=4)
+    tokenizer(WORDS, is_split_into_words=True)
+    tokenizer("<S> I", split_special_tokens=False)
+    tokenizer.tokenize(TEXTS[0])
+    tokenizer.pad(tokenizer(TEXTS))
+    assert Hasher.hash(tokenizer) == before == Hasher.hash(ElmoTokenizer(vocab=VOCABULARY))
+    tokenizer.add_tokens(["New York"])
+    assert Hasher.hash(tokenizer) != before
+
+
+def test_a_second_map_comes_from_the_cache(tokenizer, tmp_path):
+    table = datasets.Dataset.from_dict({"text": TEXTS})
+    table.save_to_disk(tmp_path / "table")
+    table = datasets.load_from_disk(tmp_path / "table")
+    first, second = (table.map(lambda example: tokenizer(example["text"])) for _ in range(2))
+    assert first._fingerprint == second._fingerprint
+    assert first.cache_files == second.cache_files != []
+
+
 def test_a_copy_does_not_carry_the_rows_along(tokenizer):
     size = len(pickle.dumps(tokenizer))
     tokenizer(TEXTS)
@@ -187,6 +210,35 @@ def test_what_is_saved_comes_back(tmp_path, settings, load):
         "vocab_size",
     ):
         assert getattr(loaded, name) == getattr(tokenizer, name)
+
+
+@pytest.mark.parametrize("load", LOADERS.values(), ids=LOADERS)
+@pytest.mark.parametrize("name", ["bos_token", "eos_token", "unk_token"])
+def test_other_marks_than_the_saved_ones_are_refused(tmp_path, tokenizer, name, load):
+    tokenizer.save_pretrained(tmp_path)
+    for mark in ("[SEP]", "know"):
+        with pytest.raises(
+            ValueError, match=rf"`{name}` must be.*found '{re.escape(mark)}'.*ElmoTokenizer\(vocab=.*{name}="
+        ):
+            load(tmp_path, **{name: mark})
+    same = load(tmp_path, **{name: getattr(tokenizer, name)})
+    assert as_lists(same(TEXTS)) == as_lists(tokenizer(TEXTS))
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps(json.loads((tmp_path / "tokenizer_config.json").read_text()) | {name: "[SEP]"})
+    )
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        load(tmp_path)
+    setattr(tokenizer, name, "know")
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        tokenizer(TEXTS)
+
+
+def test_a_word_of_the_saved_vocabulary_is_no_padding(tmp_path, tokenizer):
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="`pad_token` must not be a word of the vocabulary, found 'know'"):
+        ElmoTokenizer.from_pretrained(tmp_path, pad_token="know")
+    other = ElmoTokenizer.from_pretrained(tmp_path, pad_token="[PAD]")
+    assert other(TEXTS, padding=True)["char_ids"] == tokenizer(TEXTS, padding=True)["char_ids"]
 
 
 def test_a_calls_truncation_and_padding_are_not_saved(tmp_path, tokenizer):

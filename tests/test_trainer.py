@@ -13,7 +13,14 @@ from transformers import (
     set_seed,
 )
 
-from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer, default_model
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForPreTraining,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoTokenizer,
+    default_model,
+)
 from tests.launched import launch
 from tests.models import TINY
 
@@ -120,6 +127,27 @@ def test_accumulated_steps_are_as_large_batches(tmp_path):
         trainer.train()
         losses.append([record["loss"] for record in trainer.state.log_history if "loss" in record])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_a_language_model_learns_from_what_the_tokenizer_and_a_stock_collator_give(tmp_path):
+    set_seed(0)
+    tokenizer = ElmoTokenizer(vocab=["<S>", "</S>", "<UNK>", *NOUNS, *VERBS, *OTHERS])
+    items = [dict(tokenizer(f"the {noun} {verb} on the mat")) for noun in NOUNS for verb in VERBS]
+    for item in items:
+        item["labels"], item["backward_labels"] = [*item["input_ids"][1:], -100], [-100, *item["input_ids"][:-1]]
+    model = ElmoForPreTraining(ElmoConfig(**(SIZES | {"vocab_size": tokenizer.vocab_size})))
+    options = {"num_train_epochs": 20, "per_device_train_batch_size": 3, "gradient_accumulation_steps": 2}
+    options |= {"learning_rate": 0.02, "report_to": "none", "disable_tqdm": True, "use_cpu": True}
+    trainer = Trainer(
+        model=model,
+        args=TrainingArguments(output_dir=str(tmp_path), **options),
+        train_dataset=items,
+        eval_dataset=items,
+        data_collator=DataCollatorForTokenClassification(tokenizer),
+    )
+    before = trainer.evaluate()["eval_loss"]
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] < before / 2
 
 
 def test_predictions_are_logits_alone(tmp_path):

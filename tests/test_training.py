@@ -11,6 +11,7 @@ import pytest
 import torch
 from accelerate import cpu_offload
 from safetensors.torch import load_file, save_file
+from torch.testing import assert_close
 from transformers import AutoModel
 from transformers.utils import logging
 
@@ -54,6 +55,34 @@ def test_gradients_equal_finite_differences_of_the_reference():
             losses.append(loss(reference_of(moved)))
         slope = (losses[0] - losses[1]) / 2e-6
         assert parameter.grad.view(-1)[place].item() == pytest.approx(slope, rel=1e-4, abs=1e-5), name
+
+
+@pytest.mark.parametrize("lengths", [[5, 5], [5, 2], [0, 3]])
+@pytest.mark.parametrize("add_mixer", [True, False])
+def test_hidden_states_retain_their_gradients(lengths, add_mixer):
+    model = ElmoModel(tiny_model(token_projection=True).config, add_mixer=add_mixer).double().train()
+    mask = torch.arange(5) < torch.tensor(lengths).unsqueeze(1)
+    tokens = torch.randn(2, 5, model.config.output_size, dtype=torch.float64, requires_grad=True)
+
+    def loss_of(output):
+        return output.last_hidden_state.square().sum()
+
+    parameters = [tokens, *model.layers.parameters()]
+    plain = model(inputs_embeds=tokens, attention_mask=mask)
+    expected = torch.autograd.grad(loss_of(plain), parameters)
+
+    output = model(inputs_embeds=tokens, attention_mask=mask, output_hidden_states=True)
+    assert_close(output.last_hidden_state, plain.last_hidden_state, rtol=0, atol=0)
+    for hidden in output.hidden_states:
+        hidden.retain_grad()
+    loss_of(output).backward()
+    assert_close([parameter.grad for parameter in parameters], list(expected))
+    for hidden in output.hidden_states:
+        assert hidden.grad is not None
+        assert (hidden.grad[mask] != 0).all()
+    assert_close(output.hidden_states[0].grad.unflatten(-1, (2, -1)).sum(dim=2), expected[0])  # once a direction
+    if not add_mixer:
+        assert_close(output.hidden_states[-1].grad, 2 * output.last_hidden_state)
 
 
 def test_gradient_checkpointing_gives_the_same_gradients():

@@ -12,7 +12,7 @@ from ..errors import TextError
 from ..text_inputs_elmo import without_surrogates
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import frequent_words
-from ..word_splitting_elmo import segmenter_errors
+from ..word_splitting_elmo import check_word_lengths, segmenter_errors
 from .text import Corpus, split_words
 
 
@@ -57,7 +57,13 @@ def _splitter(tokenizer: ElmoTokenizer, pretokenized: bool) -> Callable[[str], l
         return split_words
     # Not `tokenize()`, which leaves lone surrogates as they are: no vocabulary file could hold them.
     cut = tokenizer._raw_pre_tokenizer().pre_tokenize_str
-    return lambda sentence: [word for word, _ in cut(without_surrogates(sentence))]
+    splitting, segmenter = tokenizer.splitting, tokenizer._rust_segmenter
+
+    def split(sentence: str) -> list[str]:
+        check_word_lengths("text", sentence, splitting, segmenter)
+        return [word for word, _ in cut(without_surrogates(sentence))]
+
+    return split
 
 
 def build_vocabulary(
