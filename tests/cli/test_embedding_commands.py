@@ -109,7 +109,7 @@ def test_a_small_file_with_a_line_without_end_is_one_line(run, folder, tmp_path)
         (["text.txt"], "--out"),
         (["none.txt", "--out", "out.npz"], "No such file or folder: none.txt"),
         (["folder", "--out", "out.npz"], "name at least one text"),
-        (["missing-model", "text.txt", "--out", "out.npz"], "missing-model cannot be loaded"),
+        (["missing-model", "text.txt", "--out", "out.npz"], "There is no folder missing-model here"),
         (["folder", "text.txt", "--out", "out.xml"], "give --format"),
         (["folder", "text.txt", "--out", "out.hdf5", "--dtype", "bfloat16"], "HDF5 has no bfloat16"),
         (["folder", "text.txt", "--out", "out.npy"], "take --pooling mean"),
@@ -151,7 +151,10 @@ def test_a_mistake_is_one_line(run, folder, text, tmp_path, arguments, message):
     ],
     ids=str,
 )
-def test_the_first_argument_is_the_model_if_it_can_be_no_text(folder, text, arguments, option, model, texts):
+def test_the_first_argument_is_the_model_if_it_can_be_no_text(
+    folder, text, arguments, option, model, texts, monkeypatch
+):
+    monkeypatch.setattr("elmo_hf.cli.models._look_up", lambda name: None)  # the Hub has all of them
     assert model_and_texts(arguments, option) == (model or default_model(), texts)
 
 

@@ -239,7 +239,7 @@ RESUME = ["--resume", "--out"]
         (["text.txt", "--vocab", "words.txt"], "lacks <S>, </S>, <UNK>"),
         (["text.txt", "--extend-vocab"], "--from"),
         (["text.txt", "--from", "model"], "--extend-vocab"),
-        (["text.txt", "--from", "used", "--extend-vocab"], "used is no model folder"),
+        (["text.txt", "--from", "used", "--extend-vocab"], "used holds no model: config.json is missing"),
         (["text.txt", "--from", "model", "--extend-vocab", "--set", "dropout=0.5"], "dropout cannot be set"),
         (["text.txt", "--out", "used"], "used exists and is not an empty folder"),
         (["text.txt", "--out", "text.txt"], "text.txt exists and is not an empty folder"),
@@ -338,7 +338,7 @@ def test_perplexity_is_that_of_the_package_for_each_text_and_state(run, language
 
 def test_perplexity_without_a_model_is_that_of_the_default_one(run, language_model, text, monkeypatch):
     expected = run("perplexity", language_model, text)
-    monkeypatch.setattr("elmo_hf.cli.parameters.default_model", lambda: str(language_model))
+    monkeypatch.setattr("elmo_hf.cli.models.default_model", lambda: str(language_model))
     assert run("perplexity", text) == expected
     assert expected[0] == 0
 
@@ -359,7 +359,7 @@ def test_perplexity_without_a_model_is_that_of_the_default_one(run, language_mod
 )
 def test_a_mistake_about_perplexity_is_one_line(run, text, language_model, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("elmo_hf.cli.parameters.default_model", lambda: "model")
+    monkeypatch.setattr("elmo_hf.cli.models.default_model", lambda: "model")
     Path("empty.txt").write_text("\n")
     Path("binary").write_bytes(b"\0")
     code, output, error = run("perplexity", *arguments)
