@@ -59,21 +59,21 @@ def damaged_bytes(content: bytes, end: int | None = None) -> st.SearchStrategy[b
 
 def damaged_json(document: dict) -> st.SearchStrategy[dict]:
     """The document with something else in one place, at any depth."""
-    return st.tuples(st.sampled_from(_places(document)), st.sampled_from(ANYTHING)).map(
-        lambda change: _replaced(document, *change)
+    return st.tuples(st.sampled_from(json_places(document)), st.sampled_from(ANYTHING)).map(
+        lambda change: replaced(document, *change)
     )
 
 
-def _places(document, path: tuple = ()) -> list[tuple]:
+def json_places(document, path: tuple = ()) -> list[tuple]:
     inner = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     )
-    return [path] * bool(path) + [place for key, value in inner for place in _places(value, (*path, key))]
+    return [path] * bool(path) + [place for key, value in inner for place in json_places(value, (*path, key))]
 
 
-def _replaced(document, path: tuple, value):
+def replaced(document, path: tuple, value):
     if not path:
         return value
     copied = document.copy()
-    copied[path[0]] = _replaced(document[path[0]], path[1:], value)
+    copied[path[0]] = replaced(document[path[0]], path[1:], value)
     return copied

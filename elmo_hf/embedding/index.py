@@ -147,9 +147,9 @@ class ElmoIndex:
             raise FolderError(f"{folder / INFO} is not of an index that this version can read: build it again.")
         try:
             return cls(folder, info)
-        except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
-            if isinstance(error, FolderError):
-                raise
+        except FolderError:
+            raise
+        except Exception as error:  # NumPy parses headers as Python: SyntaxError, TokenError, MemoryError ...
             raise FolderError(f"{folder} is damaged: build the index again ({error!r:.200}).") from error
 
     def __len__(self) -> int:

@@ -188,7 +188,7 @@ class IndexFiles:
     def _damage(self, name: str) -> Generator[None]:
         try:
             yield
-        except (OSError, ValueError, EOFError, IndexError) as error:
+        except Exception as error:  # NumPy parses the header as Python: SyntaxError, TokenError, MemoryError ...
             path = os.path.join(self._folder, name)
             raise FolderError(f"{path} is missing or damaged: build the index again ({error}).") from error
 

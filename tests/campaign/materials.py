@@ -1,0 +1,83 @@
+"""Tiny models, runs, indexes and checkpoints, made with the commands themselves."""
+
+import json
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tests.campaign.commands import run
+from tests.conversion.test_allennlp import tiny_state_dict
+from tests.conversion.tiny_original import TinyOriginal
+from tests.finetuning.toy import classification_run, tagging_run
+from tests.pretraining.runs import command_line, random_documents, write_text, write_words
+
+SENTENCES = "the cat sat on the mat .\n\nAnna saw the dog with a red hat .\nthe bank of the river\n"
+FAST = ["--set", "epochs=2", "--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
+PRETRAINING = {"steps": 12, "save_every": 4, "evaluate_every": 6}
+
+
+@dataclass(frozen=True)
+class Materials:
+    """
+    What the campaign damages, all below one folder.
+
+    Attributes:
+        text: Sentences, one per line.
+        corpus, heldout, vocab: Of pretraining.
+        bilm: A language model's folder.
+        tagger, classifier: Folders of finished heads.
+        pretraining: The folder of a run that can be prolonged.
+        index: An index of `text`.
+        hdf5, allennlp: Folders with the files of old checkpoints.
+    """
+
+    folder: Path
+
+    def __getattr__(self, name: str) -> Path:
+        return self.folder / {"text": "text.txt", "corpus": "corpus.txt", "vocab": "vocab.txt"}.get(name, name)
+
+    def pretrain(self, out: Path) -> list[str]:
+        """The arguments of a run."""
+        return [*command_line(self.corpus, self.vocab, out, **PRETRAINING), "--heldout", str(self.corpus)]
+
+    def finetune(self, out: Path) -> list[str]:
+        """The arguments of a head's training."""
+        files = [f"--{split}={self.folder / split}.conll" for split in ("train", "dev")]
+        return ["finetune", "tagging", *files, "--model", str(self.bilm), "--out", str(out), *FAST]
+
+
+def make_materials(folder: Path) -> Materials:
+    """Makes them; a command that fails is an error."""
+    made = Materials(folder)
+    made.text.write_text(SENTENCES, "utf-8")
+    write_text(made.corpus, random_documents([3, 4, 2, 5]))
+    write_words(made.vocab)
+    tagging_run(folder)
+    classification_run(folder)
+    files = [f"--{split}={folder / split}.jsonl" for split in ("train", "dev")]
+    commands = [
+        made.finetune(made.tagger),
+        ["finetune", "classification", *files, "--model", made.bilm, "--out", made.classifier, *FAST],
+        made.pretrain(made.pretraining),
+        ["index", made.text, "--model", made.bilm, "--out", made.index, "--exact"],
+    ]
+    for command in commands:
+        outcome = run(*command)
+        assert outcome.code == 0, outcome
+    made.hdf5.mkdir()
+    original = TinyOriginal(made.hdf5)
+    original.options.rename(made.hdf5 / "options.json")
+    original.weights.rename(made.hdf5 / "weights.hdf5")
+    _write_allennlp(made.allennlp)
+    return made
+
+
+def _write_allennlp(folder: Path):
+    folder.mkdir()
+    torch.save(tiny_state_dict(), folder / "weights.th")
+    (folder / "config.json").write_text(json.dumps({"model": {"type": "simple_tagger"}}))
+    with tarfile.open(folder / "model.tar.gz", "w:gz") as archive:
+        archive.add(folder / "weights.th", "weights.th")
+        archive.add(folder / "config.json", "config.json")
