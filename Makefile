@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format golden mixins bench clean
+.PHONY: help demo test lint format golden mixins campaign bench clean
 
 help:  ## This list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from 
 
 mixins: $(INSTALLED)  ## Fetch transformers' own test mixins from the package index
 	$(BIN)/python -m tests.mixins.fetch
+
+campaign: $(INSTALLED)  ## Try faults of every kind: damaged files, kills, full disks, a Hub that fails; minutes
+	$(BIN)/python -m tests.campaign --json benchmarks/results/campaign.json
 
 bench: $(INSTALLED)  ## Measure speed and memory beside the originals; the documentation's results and pictures
 	mkdir -p benchmarks/results

@@ -13,6 +13,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from huggingface_hub import constants
+
+from tests.hub.server import HubServer
+
 # Threads would not survive the fork, and their number would decide the last bits of a loss.
 SINGLE_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 MAX_MEMORY = 8 << 30  # bytes of address space of a command
@@ -55,6 +59,7 @@ def run(
     stdin: str = "",
     largest_file: int | None = None,
     kill_after: float | None = None,
+    hub: HubServer | None = None,
 ) -> Outcome:
     """
     Runs a command.
@@ -63,6 +68,7 @@ def run(
         stdin: Its standard input.
         largest_file: Bytes; a larger file cannot be written, as on a full disk.
         kill_after: Seconds after which it is killed.
+        hub: The Hub that it knows, with the right to write.
     """
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as source:
         source.write(stdin)
@@ -70,7 +76,7 @@ def run(
         pipes = [os.pipe(), os.pipe()]  # not files, which would be cut short as on a full disk
         child = os.fork()
         if child == 0:
-            _run_here([str(argument) for argument in arguments], source.name, [end for _, end in pipes], largest_file)
+            _run_here(list(map(str, arguments)), source.name, [end for _, end in pipes], largest_file, hub)
         readers = [_Reader(*pipe) for pipe in pipes]
         code, is_late = _wait(child, kill_after)
         output, errors = (reader.text() for reader in readers)
@@ -95,7 +101,7 @@ class _Reader(threading.Thread):
         return self._content.decode("utf-8", errors="replace")
 
 
-def _run_here(arguments: list[str], source: str, targets: list[int], largest_file: int | None):
+def _run_here(arguments: list[str], source: str, targets: list[int], largest_file: int | None, hub: HubServer | None):
     """The child's part; does not return."""
     code = 70
     try:
@@ -108,6 +114,8 @@ def _run_here(arguments: list[str], source: str, targets: list[int], largest_fil
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         from elmo_hf import cli
 
+        if hub is not None:
+            _know_hub(hub)
         sys.argv = ["elmo-hf", *arguments]
         try:
             cli.main()
@@ -120,6 +128,26 @@ def _run_here(arguments: list[str], source: str, targets: list[int], largest_fil
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _know_hub(hub: HubServer):
+    """As if the client had been imported with the Hub's address in its environment."""
+    from elmo_hf.publishing import hub as commands
+
+    home = tempfile.mkdtemp(prefix="campaign-home-")
+    os.environ |= {"HF_TOKEN": hub.write_token, "NO_PROXY": "127.0.0.1"}
+    settings = {
+        "ENDPOINT": hub.endpoint,
+        "HUGGINGFACE_CO_URL_TEMPLATE": hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HOME": home,
+        "HF_HUB_CACHE": os.path.join(home, "hub"),
+        "HF_HUB_DISABLE_PROGRESS_BARS": True,
+        "HF_HUB_DISABLE_XET": True,
+        "HF_HUB_OFFLINE": False,
+    }
+    for name, value in settings.items():
+        setattr(constants, name, value)
+    commands.PAUSES = (0.01, 0.01, 0.01)
 
 
 def _wait(child: int, kill_after: float | None) -> tuple[int, bool]:

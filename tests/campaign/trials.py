@@ -9,6 +9,9 @@ from pathlib import Path
 from tests.campaign.commands import run
 from tests.campaign.damage import copy, damage
 from tests.campaign.materials import SENTENCES, Materials
+from tests.hub.faults import BreakDownload, BreakUpload, CorruptDownload, CorruptUpload, Fault
+from tests.hub.server import HubServer
+from tests.hub.store import Refusal
 
 Trial = Callable[[Materials, Path, random.Random], str | None]  # gives what is wrong, or nothing
 MARKED = "the **bank** of the river"
@@ -103,6 +106,49 @@ def full_disk(*command: str) -> Trial:
     return trial
 
 
+def failing_hub(made: Materials, place: Path, generator: random.Random) -> str | None:
+    """A Hub that fails in the middle of a push or a pull: what is there is whole, or not there."""
+    with HubServer() as hub:
+        name = f"{hub.user}/elmo"
+        pushed = run("push", made.bilm, name, hub=hub)
+        assert pushed.code == 0, pushed
+        command = generator.choice(["push", "pull", "embed"])
+        before = hub.repository(name).commit("main").id
+        for _ in range(generator.randint(1, 2)):
+            method = generator.choice(["GET", "HEAD", "POST", "PUT"])
+            hub.faults.inject(_random_fault(generator), method, times=generator.choice([1, 2, 50]))
+        arguments = {
+            "push": ["push", made.tagger, name],
+            "pull": ["pull", name, "--out", place / "out"],
+            "embed": ["embed", name, made.text, "--out", place / "out.npz"],
+        }[command]
+        outcome = run(*arguments, hub=hub)
+        fault = outcome.fault()
+        if fault is None and outcome.code == 2:
+            if command == "pull" and (place / "out").exists():
+                fault = "a part of the model is left"
+            if (
+                command == "push"
+                and hub.repository(name).commit("main").id != before
+                and "commit" not in outcome.errors
+            ):
+                fault = "the repository has changed, and the command says nothing of it"
+        return fault and f"{command}: {fault}\n{outcome.errors[-1500:]}"
+
+
+def _random_fault(generator: random.Random) -> Fault:
+    after = generator.choice([0, 10, 1000, 10**5])
+    return generator.choice(
+        [
+            BreakUpload(after),
+            BreakDownload(after, reset=generator.random() < 0.5),
+            CorruptUpload(),
+            CorruptDownload(),
+            Refusal(generator.choice([400, 401, 403, 404, 409, 412, 413, 429, 500, 502, 503]), "refused"),
+        ]
+    )
+
+
 def _same(folder: Path, other: Path, name: str) -> bool:
     digests = [hashlib.sha256((path / name).read_bytes()).hexdigest() for path in (folder, other)]
     return digests[0] == digests[1]
@@ -130,6 +176,7 @@ KINDS: dict[str, list[Trial]] = {
         damaged("allennlp", "convert", "allennlp", "{copy}/model.tar.gz", "--out", "{out}"),
     ],
     "kills": [killed_pretraining, killed_embedding, killed_finetuning],
+    "failing Hubs": [failing_hub],
     "full disks": [
         full_disk("embed", "{bilm}", "{text}", "--out", "{out}.hdf5"),
         full_disk("embed", "{bilm}", "{text}", "--out", "{out}.parquet"),
