@@ -172,6 +172,12 @@ def _hub_errors(repo: str, revision: str | None = None) -> Generator[None]:
         raise HubError(_meaning(error, repo, revision)) from error
     except ValueError as error:  # of the client: metadata that the Hub refuses, a file that would be outside its folder
         raise HubError(f"{repo}: {' '.join(str(error).split())}") from error
+    except (LookupError, TypeError, AttributeError) as error:  # of the client: a field that an answer should have had
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise HubError(
+            f"The Hub's answer about {repo} cannot be understood ({what}): is there a proxy in between? Look at the "
+            "repository, and try again."
+        ) from error
     except RuntimeError as error:  # of an upload; what went wrong is its cause
         if not isinstance(error.__cause__, HTTPError):
             raise

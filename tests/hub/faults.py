@@ -37,6 +37,13 @@ class CorruptDownload:
 
 
 @dataclass(frozen=True)
+class OddAnswer:
+    """What was asked for is done, and answered with another body: a page of a proxy, or JSON without its fields."""
+
+    body: bytes
+
+
+@dataclass(frozen=True)
 class Pause:
     """Nothing comes for a while: no answer or, `after` some bytes of its body, no more of it."""
 
@@ -45,7 +52,7 @@ class Pause:
 
 
 # A refusal is answered in place of what the request should have had; the request is not carried out.
-Fault = BreakUpload | BreakDownload | CorruptUpload | CorruptDownload | Pause | Refusal
+Fault = BreakUpload | BreakDownload | CorruptUpload | CorruptDownload | OddAnswer | Pause | Refusal
 
 
 @dataclass

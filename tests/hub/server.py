@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.hub import api, files, protocol  # noqa: F401  (api and files declare their routes)
-from tests.hub.faults import BreakDownload, BreakUpload, CorruptDownload, CorruptUpload, Fault, Faults, Pause, corrupt
+from tests.hub.faults import (
+    BreakDownload,
+    BreakUpload,
+    CorruptDownload,
+    CorruptUpload,
+    Fault,
+    Faults,
+    OddAnswer,
+    Pause,
+    corrupt,
+)
 from tests.hub.protocol import Answer, Request
 from tests.hub.store import Refusal, Repository, Store
 
@@ -154,6 +164,8 @@ class _Handler(BaseHTTPRequestHandler):
             hub.closing.wait(fault.seconds)
         if isinstance(fault, CorruptDownload):
             body = corrupt(body)
+        if isinstance(fault, OddAnswer):
+            body = fault.body
         self._log(answer.status)
         self.send_response(answer.status)
         for name, value in answer.headers.items():

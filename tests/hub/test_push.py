@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from elmo_hf.modeling_elmo import AUTO_MAP
 from elmo_hf.publishing import hub as publishing
 from elmo_hf.publishing import pull_model, push_model, write_card
 from elmo_hf.publishing.repository import CODE
-from tests.hub.faults import BreakDownload, BreakUpload, CorruptUpload
+from tests.hub.faults import BreakDownload, BreakUpload, CorruptUpload, OddAnswer
 from tests.hub.models import save_tagger, save_tiny
 from tests.hub.store import Refusal
 from tests.models import edit_config
@@ -322,6 +323,21 @@ def test_a_conflict_is_told_and_publishes_nothing(hub, api, push, no_pauses, sta
     with pytest.raises(HubError, match=match):
         push()
     assert files_of(api) == set()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"{}", b"[]", b'"x"', b"null"])
+@pytest.mark.parametrize("request_path", ["/commit/", "/repos/create", "/preupload/", "/tree/"])
+def test_an_answer_that_cannot_be_understood_is_one_line(hub, push, no_pauses, body, request_path):
+    push()
+    hub.faults.inject(OddAnswer(body), "GET" if request_path == "/tree/" else "POST", request_path, times=9)
+    with suppress(HubError):  # what is not needed of an answer is not missed
+        push()
+
+
+def test_a_conflict_without_an_address_is_one_line(hub, push, no_pauses):
+    hub.faults.inject(Refusal(409, "You already created this model repo"), "POST", "/repos/create")
+    with pytest.raises(HubError, match="answer about ada/model cannot be understood"):
+        push()
 
 
 def test_a_lost_answer_is_no_second_commit(hub, api, push, no_pauses):
