@@ -322,6 +322,7 @@ class ElmoModel(ElmoPreTrainedModel):
         output_states: bool | None = None,
         token_type_ids: torch.LongTensor | None = None,
         directions: str | None = None,
+        output_attentions: bool | None = None,
     ) -> ElmoModelOutput:
         r"""
         Args:
@@ -338,7 +339,9 @@ class ElmoModel(ElmoPreTrainedModel):
             directions (`"both"`, `"forward"` or `"backward"`, *optional*): Run only these; the vectors and states then
                 have that direction alone. Forward over a document's pieces from the first to the last and backward
                 from the last to the first, each with its own carried state, equal one call on the whole document.
+            output_attentions (`bool`, *optional*): For callers of stock models; there are no attentions to return.
         """
+        refuse_attentions(output_attentions)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         reading, weights_of = self._directions(directions)
@@ -555,6 +558,12 @@ def check_shape(name: str, tensor: torch.Tensor, expected: tuple[int | str, ...]
         raise ValueError(f"`{name}` must have shape ({wanted}), found {tuple(tensor.shape)}.")
 
 
+def refuse_attentions(output_attentions: bool | None):
+    """Callers of stock models pass the argument on; only `True` asks for something."""
+    if output_attentions:
+        raise ValueError("`output_attentions=True` asks for attentions, but ELMo has no attention layers.")
+
+
 def check_range(name: str, ids: torch.Tensor, size: int):
     """Refuses ids that are no integers, or that a table of this size does not have."""
     if ids.is_floating_point():
@@ -572,4 +581,5 @@ __all__ = [
     "ElmoStates",
     "check_range",
     "check_shape",
+    "refuse_attentions",
 ]
