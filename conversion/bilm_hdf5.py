@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.extras import import_extra
 from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
 from elmo_hf.staging import staged_folder
 from elmo_hf.tokenization_elmo import ElmoTokenizer
@@ -239,10 +240,9 @@ def _check_expressible(config: ElmoConfig):
 def require_h5py():
     """The package h5py, or the remedy where it is missing."""
     try:
-        import h5py
+        return import_extra("h5py", "original weights")
     except ImportError as error:
-        raise ConversionError('HDF5 files need the package h5py: pip install "elmo-hf[convert]"') from error
-    return h5py
+        raise ConversionError(str(error)) from error
 
 
 __all__ = [

@@ -156,7 +156,7 @@ class ReadingOptions:
         return Source(name, column.size, lambda report: self._from_values(column.read(report), name))
 
     def _parquet(self, name: str) -> Source:
-        parquet = import_extra("pyarrow.parquet", "embed", f"Reading {name}")
+        parquet = import_extra("pyarrow.parquet", "parquet")
         with one_line_errors(f"{name} cannot be read", Exception):
             size = os.path.getsize(name)
             with parquet.ParquetFile(name) as file:
@@ -196,7 +196,7 @@ def _of_lines(lines: Sequence[ColumnLine], column: int) -> Record | TextError:
 
 def _parquet_values(name: str, column: str, report: Report) -> Iterator[list[Any]]:
     """A column of a file, many rows at a time."""
-    parquet = import_extra("pyarrow.parquet", "embed", f"Reading {name}")
+    parquet = import_extra("pyarrow.parquet", "parquet")
     reading = f"{name} cannot be read"
     with one_line_errors(reading, Exception):
         size = os.path.getsize(name)
