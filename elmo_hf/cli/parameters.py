@@ -4,14 +4,25 @@ import json
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from huggingface_hub.errors import StrictDataclassError
 
 from ..default_model import default_model, find_model
 from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
+from ..model_loading import Precision as PrecisionName
 from ..text_sources import FILE_NAME, STANDARD_INPUT
+
+# Of every command that runs a model; `elmo_hf.model_loading.load_model` does what they say.
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="Where the model runs: cpu, cuda, cuda:1, mps. Default: cpu.", show_default=False),
+]
+Precision = Annotated[
+    PrecisionName | None,
+    typer.Option("--precision", help="Of the model's weights. Default: as they were saved.", show_default=False),
+]
 
 
 def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
@@ -63,4 +74,4 @@ def bad_parameters() -> Generator[None]:
         raise typer.BadParameter(str(error)) from error
 
 
-__all__ = ["bad_parameters", "model_and_texts", "parse_assignments"]
+__all__ = ["Device", "Precision", "bad_parameters", "model_and_texts", "parse_assignments"]
