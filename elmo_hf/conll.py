@@ -44,7 +44,7 @@ def column_sentences(
                 columns = _fields(line, where) if conllu else _columns(line)
                 width = width or len(columns)
                 if len(columns) not in (width, 0):
-                    raise TextError(f"{where}: {len(columns)} columns, and {width} in the lines before.")
+                    raise TextError(f"{where}: {len(columns)} columns, and {width} in the lines before{_hint(line)}.")
                 if columns:
                     sentence.append(ColumnLine(where, columns))
                 continue
@@ -54,6 +54,11 @@ def column_sentences(
         if problem or sentence:
             yield problem or sentence
         sentence, problem = [], None
+
+
+def _hint(line: str) -> str:
+    """Blanks separate columns, but also the words of a text."""
+    return "" if "\t" in line else ": is it plain text? Columns have a word and what belongs to it on each line"
 
 
 def _columns(line: str) -> list[str]:
