@@ -56,7 +56,10 @@ BatchSize = Annotated[
 LearningRate = Annotated[float | None, typer.Option(help="Default: 0.001.", show_default=False)]
 Patience = Annotated[
     int | None,
-    typer.Option(help="Evaluations on --dev without a better result before it stops. Default: 5.", show_default=False),
+    typer.Option(
+        help="Evaluations on --dev without a better result before it stops. Default: 5, more for small data.",
+        show_default=False,
+    ),
 ]
 Seeds = Annotated[
     list[int] | None,

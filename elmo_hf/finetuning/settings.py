@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 
-LARGEST_BATCH, SMALLEST_BATCH, EPOCHS = 32, 4, 20
-# Small data should have at least as many steps in an epoch, in the whole training, and from one evaluation to the next.
-EPOCH_STEPS, TRAINING_STEPS, EVALUATION_STEPS = 20, 600, 50
+LARGEST_BATCH, SMALLEST_BATCH, EPOCHS, PATIENCE = 32, 4, 20, 5
+# Small data should have at least as many steps in an epoch, from one evaluation to the next, and in the whole training
+# (before which it does not stop either: F1 may be zero for hundreds of steps).
+EPOCH_STEPS, EVALUATION_STEPS, TRAINING_STEPS = 20, 50, 600
 
 
 @strict
@@ -26,7 +27,7 @@ class FinetuningSettings:
         epochs: At most. Default: 20, more for small data.
         evaluation_epochs: Epochs from one evaluation on the development data to the next. Default: 1, more for small
             data if `epochs` is not given.
-        patience: Evaluations without a better result before the training stops.
+        patience: Evaluations without a better result before the training stops. Default: 5, more for small data.
         warmup_share: Share of all steps over which the learning rate rises; then it falls to zero, linearly.
         clip_norm: Bound of the gradient's norm.
         seed: Of weights, dropout and order.
@@ -41,7 +42,7 @@ class FinetuningSettings:
     batch_size: int | None = None
     epochs: int | None = None
     evaluation_epochs: int | None = None
-    patience: int = 5
+    patience: int | None = None
     warmup_share: float | int = 0.05
     clip_norm: float | int = 1.0
     seed: int = 0
@@ -66,8 +67,8 @@ class FinetuningSettings:
         The same with a value for each setting that depends on the size of the data.
 
         Small data get smaller batches (the largest power of two from 4 to 32 that gives an epoch 20 steps), as many
-        epochs as make 600 steps, and an evaluation every 50 steps rather than every epoch. From 1,600 examples on these
-        are 32, 20 and 1.
+        epochs as make 600 steps, an evaluation every 50 steps rather than every epoch, and the patience to wait 600
+        steps for a better one. From 3,809 examples on these are 32, 20, 1 and 5.
 
         Args:
             examples: To learn from.
@@ -77,7 +78,12 @@ class FinetuningSettings:
         steps = math.ceil(examples / (batch_size * num_processes))  # of an epoch
         epochs = self.epochs or max(EPOCHS, math.ceil(TRAINING_STEPS / steps))
         evaluation_epochs = self.evaluation_epochs or (1 if self.epochs else math.ceil(EVALUATION_STEPS / steps))
-        return dataclasses.replace(self, batch_size=batch_size, epochs=epochs, evaluation_epochs=evaluation_epochs)
+        patience = self.patience or (
+            PATIENCE if self.epochs else max(PATIENCE, math.ceil(TRAINING_STEPS / (steps * evaluation_epochs)))
+        )
+        return dataclasses.replace(
+            self, batch_size=batch_size, epochs=epochs, evaluation_epochs=evaluation_epochs, patience=patience
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by name."""

@@ -130,7 +130,7 @@ class HeadTrainer:
             optimizers=(torch.optim.AdamW(groups, fused=True), None),
             callbacks=[
                 EvaluateEvery(settings.evaluation_epochs or 1),
-                transformers.EarlyStoppingCallback(settings.patience),
+                transformers.EarlyStoppingCallback(settings.patience or 1),
                 EpochReport(task.best_metric),
                 TrainingClock(),
             ],
@@ -212,7 +212,7 @@ class HeadTrainer:
         """Whether there was nothing left to train; the best weights are then loaded."""
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE))
         stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
-        if stopping.get("early_stopping_patience_counter", 0) < self.settings.patience:
+        if stopping.get("early_stopping_patience_counter", 0) < (self.settings.patience or 1):
             return False
         self.trainer.state = state
         best = checkpoint.with_name(Path(state.best_model_checkpoint or checkpoint).name)
