@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.extras import import_extra
 from elmo_hf.hdf5_files import PatientFile
 from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
 from elmo_hf.staging import staged_folder
@@ -254,10 +255,9 @@ def _check_expressible(config: ElmoConfig):
 def require_h5py():
     """The package h5py, or the remedy where it is missing."""
     try:
-        import h5py
+        return import_extra("h5py", "original weights")
     except ImportError as error:
-        raise ConversionError('HDF5 files need the package h5py: pip install "elmo-hf[convert]"') from error
-    return h5py
+        raise ConversionError(str(error)) from error
 
 
 __all__ = [

@@ -19,7 +19,7 @@ from .crf_elmo import ElmoCRF
 from .input_checks_elmo import check_integers, check_labels, check_shape
 from .layer_cache_elmo import ElmoLayerCache
 from .mixer_elmo import ElmoMixer
-from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
+from .modeling_elmo import ElmoModel, ElmoPreTrainedModel, refuse_attentions
 from .precision_elmo import apply_module, autocast_dtype, product_dtype
 from .sentences_elmo import ElmoSentences, word_mask
 from .task_layers_elmo import ElmoBiattention, ElmoCrossAttention, ElmoPooling, ElmoTaskLSTM
@@ -51,6 +51,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     vectors, and task layers.
 
     Attributes:
+        elmo ([`ElmoModel`]): The biLM. A head without ELMo (`config.elmo_places="none"`) does not have the attribute.
         input_mixer, output_mixer ([`ElmoMixer`], *optional*): By `config.elmo_places`.
         layer_cache ([`ElmoLayerCache`], *optional*): Holds the layers of a frozen biLM; see
             [`~ElmoTaskModel.cache_layers`].
@@ -58,12 +59,18 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
     # A biLM becomes a head: what it lacks is fresh. (Its own mixer is not the head's.)
     _keys_to_ignore_on_load_missing = None
+    # A head without ELMo may be made from a biLM, or from a head that has one.
+    _keys_to_ignore_on_load_unexpected = [
+        *(ElmoPreTrainedModel._keys_to_ignore_on_load_unexpected or ()),
+        r"^(elmo\.)?(token_encoder|layers)\.",
+    ]
     # `num_items_in_batch` is honoured: Trainer looks for this, or for any `**kwargs`.
     accepts_loss_kwargs = True
 
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
-        self.elmo = ElmoModel(config, add_mixer=False)
+        if config.elmo_places != "none":
+            self.elmo = ElmoModel(config, add_mixer=False)
         self.layer_cache: ElmoLayerCache | None = None
         self.input_mixer = self._mixer() if config.elmo_places in ("input", "both") else None
         self.output_mixer = self._mixer() if config.elmo_places in ("output", "both") else None
@@ -95,7 +102,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         return ElmoMixer(layers, config.mixer_weights, config.mixer_layer_norm, config.elmo_dropout)
 
     def _freeze(self):
-        if self.config.freeze_bilm:
+        if self.config.freeze_bilm and self.config.elmo_places != "none":
             self.elmo.freeze_bilm()
         if self.word_vectors is not None:
             self.word_vectors.requires_grad_(self.config.train_word_vectors)
@@ -164,8 +171,18 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             folder: Where to keep them, for other runs with the same biLM too. Default: in memory.
             max_bytes: Stop adding beyond that.
         """
+        self._refuse_without_elmo()
         self.layer_cache = ElmoLayerCache(self.elmo, folder, max_bytes)
         return self.layer_cache
+
+    def cache_words(self, capacity: int = 100_000):
+        """As [`ElmoPreTrainedModel.cache_words`], of the biLM."""
+        self._refuse_without_elmo()
+        super().cache_words(capacity)
+
+    def _refuse_without_elmo(self):
+        if self.config.elmo_places == "none":
+            raise ValueError('This head is without ELMo (`elmo_places` is "none"): it has no biLM to cache.')
 
     def _mixer_loss(self, items: torch.Tensor | int, num_items: torch.Tensor | int | None) -> torch.Tensor | float:
         """The term that pulls the mix towards the mean; of a part of a batch, that part's share."""
@@ -176,6 +193,18 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         return self.config.mixer_l2 * share * sum(mixer.l2() for mixer in mixers)
 
     # ---- from ids to the words' vectors
+
+    # Both read the config alone: a head without ELMo has no biLM to ask.
+    _mask, _ids_mask = ElmoModel._mask, ElmoModel._ids_mask
+
+    @staticmethod
+    def _refuse_stock_arguments(inputs_embeds: torch.Tensor | None, output_attentions: bool | None):
+        """What PEFT and others pass to every head, where it asks for something that this one does not have."""
+        if inputs_embeds is not None:
+            raise ValueError(
+                "A head takes no `inputs_embeds`: it needs `char_ids` to tell words from sentence boundaries."
+            )
+        refuse_attentions(output_attentions)
 
     def _bilm_layers(self, input_ids, char_ids, mask, segments) -> tuple[torch.Tensor, ...]:
         """The layers of the biLM, each `(batch, words, hidden_size)`; none for a head without ELMo."""
@@ -254,6 +283,8 @@ class ElmoForTokenClassification(ElmoTaskModel):
         labels: torch.LongTensor | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: int | torch.Tensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        output_attentions: bool | None = None,
     ) -> ElmoTokenClassifierOutput:
         r"""
         Args:
@@ -265,9 +296,11 @@ class ElmoForTokenClassification(ElmoTaskModel):
             labels (`(batch, words)`, *optional*): -100 at boundaries, padding, and words without a label.
             output_hidden_states (`bool`, *optional*): Whether to return the biLM's layers.
             num_items_in_batch (`int`, *optional*): Divides the summed loss, instead of the number of labels here.
+            inputs_embeds, output_attentions: For callers of stock heads, which pass `None` or `False`.
         """
-        mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        segments, num_segments = self.elmo._segments(token_type_ids, mask), 1
+        self._refuse_stock_arguments(inputs_embeds, output_attentions)
+        mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
+        segments, num_segments = ElmoModel._segments(token_type_ids, mask), 1
         layers = self._bilm_layers(input_ids, char_ids, mask, segments)
         is_word = word_mask(self.config, input_ids, char_ids, mask)
         if segments is not None:
@@ -368,6 +401,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         labels: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: int | torch.Tensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        output_attentions: bool | None = None,
     ) -> SequenceClassifierOutput:
         r"""
         Args:
@@ -380,9 +415,11 @@ class ElmoForSequenceClassification(ElmoTaskModel):
                 there is none.
             output_hidden_states (`bool`, *optional*): Whether to return the biLM's layers.
             num_items_in_batch (`int`, *optional*): Divides the summed loss, instead of the number of labels here.
+            inputs_embeds, output_attentions: For callers of stock heads, which pass `None` or `False`.
         """
-        mask = self.elmo._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        segments = self.elmo._segments(token_type_ids, mask)
+        self._refuse_stock_arguments(inputs_embeds, output_attentions)
+        mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
+        segments = ElmoModel._segments(token_type_ids, mask)
         self._check_pairs(segments, mask)
         layers = self._bilm_layers(input_ids, char_ids, mask, segments)
         is_word = word_mask(self.config, input_ids, char_ids, mask)

@@ -46,7 +46,7 @@ def column_sentences(
                 columns = _fields(line, where) if conllu else _columns(line)
                 width = width or len(columns)
                 if len(columns) not in (width, 0):
-                    raise TextError(f"{where}: {len(columns)} columns, and {width} in the lines before.")
+                    raise TextError(f"{where}: {len(columns)} columns, and {width} in the lines before{_hint(line)}.")
                 if columns and problem is None:
                     sentence.append(ColumnLine(where, columns))
                     size += len(line)
@@ -66,6 +66,11 @@ def _too_long(where: str) -> TextError:
         f"{where}: a sentence of more than {LONGEST_SENTENCE:,} lines, or {LONGEST_LINE >> 20} MiB, begins here: "
         "separate sentences with blank lines."
     )
+
+
+def _hint(line: str) -> str:
+    """Blanks separate columns, but also the words of a text."""
+    return "" if "\t" in line else ": is it plain text? Columns have a word and what belongs to it on each line"
 
 
 def _columns(line: str) -> list[str]:

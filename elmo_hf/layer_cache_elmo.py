@@ -69,9 +69,9 @@ class ElmoLayerCache:
             some = [None if ids is None else ids[rows] for ids in (input_ids, char_ids, segments)]
             output = self.elmo(some[0], some[1], mask[rows], token_type_ids=some[2], output_hidden_states=True)
             computed = torch.stack(output.hidden_states, dim=1)  # (new rows, layers, words, hidden_size)
-            for row, layers in zip(new, computed, strict=True):
-                known[keys[row]] = layers[:, mask[row]]
-                self._put(keys[row], layers[:, mask[row]])
+            added = {keys[row]: layers[:, mask[row]] for row, layers in zip(new, computed, strict=True)}
+            known |= added
+            self._put(added)
         layers = [cast(torch.Tensor, known[key]) for key in keys]  # (layers, words of the row, hidden_size) each
         shape = len(mask), len(layers[0]), mask.shape[1], layers[0].shape[-1]
         found = torch.zeros(shape, dtype=self.elmo._weight_dtype, device=mask.device)
@@ -102,16 +102,18 @@ class ElmoLayerCache:
         config = self.elmo.config
         return self._files.read(key, (config.num_hidden_layers + 1, -1, config.hidden_size))
 
-    def _put(self, key: bytes, layers: torch.Tensor):
-        """`layers` is `(layers, words, hidden_size)`."""
-        size = layers.numel() * layers.element_size()
-        if self.max_bytes is not None and self.num_bytes + size > self.max_bytes:
-            return
-        self.num_bytes += size
+    def _put(self, batch: dict[bytes, torch.Tensor]):
+        """Keeps sentences that were computed together, each `(layers, words, hidden_size)`, as far as there is room."""
+        kept = {}
+        for key, layers in batch.items():
+            size = layers.numel() * layers.element_size()
+            if self.max_bytes is None or self.num_bytes + size <= self.max_bytes:
+                self.num_bytes += size
+                kept[key] = layers
         if self._files is None:
-            self._memory[key] = layers.to("cpu", copy=True)
+            self._memory |= {key: layers.to("cpu", copy=True) for key, layers in kept.items()}
         else:
-            self._files.write(key, layers)
+            self._files.write(kept)
 
     def _weight_versions(self) -> list[tuple[int, int]]:
         """Changes when a weight is replaced or written to."""
@@ -156,14 +158,18 @@ class _Files:
         file, start, length = place
         return torch.from_numpy(np.frombuffer(os.pread(file.fileno(), length, start), np.float32).copy()).view(shape)
 
-    def write(self, key: bytes, layers: torch.Tensor):
-        values = layers.float().cpu().contiguous().numpy().tobytes()
-        self._data.write(values)
+    def write(self, batch: dict[bytes, torch.Tensor]):
+        """Sentences that were computed together: after a kill all of them are there or none."""
+        entries = []
+        for key, layers in batch.items():
+            values = layers.float().cpu().contiguous().numpy().tobytes()
+            self._data.write(values)
+            entries.append(key + np.array([self._end, len(values)], dtype="<u8").tobytes())
+            self.places[key] = self._data, self._end, len(values)
+            self._end += len(values)
         self._data.flush()  # before the index says that it is there
-        self._index.write(key + np.array([self._end, len(values)], dtype="<u8").tobytes())
+        self._index.write(b"".join(entries))
         self._index.flush()
-        self.places[key] = self._data, self._end, len(values)
-        self._end += len(values)
 
 
 def _check_frozen(elmo: ElmoModel):

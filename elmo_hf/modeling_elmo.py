@@ -354,6 +354,7 @@ class ElmoModel(ElmoPreTrainedModel):
         output_states: bool | None = None,
         token_type_ids: torch.LongTensor | None = None,
         directions: str | None = None,
+        output_attentions: bool | None = None,
     ) -> ElmoModelOutput:
         r"""
         Args:
@@ -370,7 +371,9 @@ class ElmoModel(ElmoPreTrainedModel):
             directions (`"both"`, `"forward"` or `"backward"`, *optional*): Run only these; the vectors and states then
                 have that direction alone. Forward over a document's pieces from the first to the last and backward
                 from the last to the first, each with its own carried state, equal one call on the whole document.
+            output_attentions (`bool`, *optional*): For callers of stock models; there are no attentions to return.
         """
+        refuse_attentions(output_attentions)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         reading, weights_of = self._directions(directions)
@@ -617,6 +620,12 @@ def rows_are_shared(packing: ElmoPacking, mask: torch.Tensor) -> bool:
     return len(packing.rows) > int(mask.any(dim=1).sum())
 
 
+def refuse_attentions(output_attentions: bool | None):
+    """Callers of stock models pass the argument on; only `True` asks for something."""
+    if output_attentions:
+        raise ValueError("`output_attentions=True` asks for attentions, but ELMo has no attention layers.")
+
+
 __all__ = [
     "ElmoModel",
     "ElmoModelOutput",
@@ -624,5 +633,6 @@ __all__ = [
     "ElmoStates",
     "check_range",
     "check_shape",
+    "refuse_attentions",
     "rows_are_shared",
 ]

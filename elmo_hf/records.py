@@ -90,8 +90,15 @@ def _json_row(line: str, where: str) -> Row | TextError:
     return Row(where, values)
 
 
-def table_rows(source: str, delimiter: str, report: Report = lambda _: None) -> Iterator[Row | TextError]:
-    """The rows of CSV (`","`) or TSV (`"\\t"`) under their names, which are the first row."""
+def table_rows(
+    source: str, delimiter: str, report: Report = lambda _: None, *, has_names: bool = True
+) -> Iterator[Row | TextError]:
+    """
+    The rows of CSV (`","`) or TSV (`"\\t"`) under their names, which are the first line.
+
+    Args:
+        has_names: Else the first line is a row too, and the names are the columns' numbers: "0", "1" and so on.
+    """
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     lines = _TableLines(source, report)
     # Quotes have a meaning in CSV; in TSV they are characters as any other.
@@ -102,10 +109,13 @@ def table_rows(source: str, delimiter: str, report: Report = lambda _: None) -> 
         lines.begin_row()
         try:
             values = next(reader)
-            if names is None:
+            if names is None and has_names:
+                if not values:
+                    raise TextError(f"{lines.where}: the names of the columns should be here, found a blank line.")
                 names = values
             elif values:
-                yield _table_row(values, names, lines.where)
+                names = names or list(map(str, range(len(values))))
+                yield _table_row(values, names, lines.where, has_names)
             else:
                 yield Row(lines.where, None)
         except StopIteration:
@@ -121,9 +131,10 @@ def table_rows(source: str, delimiter: str, report: Report = lambda _: None) -> 
             yield error
 
 
-def _table_row(values: list[str], names: list[str], where: str) -> Row:
+def _table_row(values: list[str], names: list[str], where: str, has_names: bool) -> Row:
     if len(values) != len(names):
-        raise TextError(f"{where}: {len(values)} columns, and {len(names)} names at the top.")
+        first = f"{len(names)} names at the top" if has_names else f"{len(names)} in the first line"
+        raise TextError(f"{where}: {len(values)} columns, and {first}.")
     return Row(where, dict(zip(names, values, strict=True)))
 
 

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from .errors import TextError
+from .extras import import_extra
 
 STANDARD_INPUT = "-"
 BLOCK = 1 << 16  # bytes of text read at a time
@@ -340,9 +341,9 @@ class DatasetColumns:
 
 def _import_datasets(source: str) -> ModuleType:
     try:
-        return importlib.import_module("datasets")
+        return import_extra("datasets", "dataset")
     except ImportError as error:
-        raise TextError(f"To read {source} as a dataset a package is needed: pip install datasets") from error
+        raise TextError(f"{source} is no file: {error}") from error
 
 
 def may_be_dataset(name: str) -> bool:

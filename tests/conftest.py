@@ -1,5 +1,6 @@
 """Where the tests find foreign data: `ELMO_HF_SHARED` or `../shared`, then what `make golden` and `make mixins` got."""
 
+import importlib.util
 import json
 import os
 import tempfile
@@ -73,3 +74,17 @@ def golden(request) -> Golden:
 @pytest.fixture
 def allennlp_golden() -> Golden:
     return Golden(find_data("fixtures", "allennlp"))
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Pretends that packages are not installed, as far as one looks before importing them."""
+    find_spec = importlib.util.find_spec
+
+    def hide(*modules: str):
+        def find(name, package=None):
+            return None if name.partition(".")[0] in modules else find_spec(name, package)
+
+        monkeypatch.setattr(importlib.util, "find_spec", find)
+
+    return hide

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from safetensors import safe_open
 from torch.nn import functional
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
@@ -369,3 +370,48 @@ def test_a_bilm_that_is_no_longer_frozen_learns(tokenizer):
     model.elmo.unfreeze_bilm()
     model(**tagged_batch(tokenizer)).loss.backward()
     assert all(parameter.grad is not None for parameter in model.elmo.layers.parameters())
+
+
+# ---- a head without ELMo
+
+
+def without_elmo(kind, **fields):
+    return head(kind, elmo_places="none", word_vector_size=5, **fields)
+
+
+@pytest.mark.parametrize("kind", [ElmoForTokenClassification, ElmoForSequenceClassification])
+def test_a_head_without_elmo_has_no_bilm_and_stores_none(tokenizer, tmp_path, kind):
+    model = without_elmo(kind)
+    model.save_pretrained(tmp_path)
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        stored = set(file.keys())
+    assert stored
+    assert not any(name.startswith("elmo.") for name in stored)
+    loaded, info = kind.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values())
+    batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        assert torch.equal(loaded.eval()(**batch).logits, model(**batch).logits)
+
+
+def test_a_head_without_elmo_is_made_from_a_bilm_and_from_a_head_that_has_one_without_a_complaint(tmp_path):
+    """As older versions stored it: with a biLM that nothing reads."""
+    torch.manual_seed(0)
+    ElmoForPreTraining(ElmoConfig(**SIZES)).save_pretrained(tmp_path / "bilm")
+    tagger(elmo_places="input", word_vector_size=5).save_pretrained(tmp_path / "head")
+    for folder in ("bilm", "head"):
+        model, info = ElmoForTokenClassification.from_pretrained(
+            tmp_path / folder, elmo_places="none", word_vector_size=5, num_labels=3, output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )  # fmt: skip
+        assert not any(name.startswith("elmo.") for name in model.state_dict())
+        assert not [name for name in info["unexpected_keys"] if "mixer" not in name]
+
+
+def test_a_head_without_elmo_says_so_where_its_bilm_is_asked_for():
+    model = without_elmo(ElmoForTokenClassification)
+    for use in (model.cache_layers, model.cache_words):
+        with pytest.raises(ValueError, match="without ELMo"):
+            use()
+    model.quantize()
+    model.pack_weights(False)

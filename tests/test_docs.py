@@ -6,6 +6,7 @@ import shlex
 import sys
 
 import pytest
+from transformers import pipeline
 
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer, cli
 from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
@@ -103,3 +104,22 @@ def test_texts_are_cut_as_the_tables_say():
         name = words_in(segmenter)[0].strip('"')
         if name in ("character", "run", "jieba"):
             assert ElmoTokenizer(segmenter=name).tokenize("我在IBM工作") == words_in(words)
+
+
+def block_with(name: str, text: str) -> str:
+    (block,) = (block for block in code_blocks(name) if text in block)
+    return block
+
+
+def test_the_scikit_learn_example_gives_what_it_says():
+    names: dict = {}
+    exec(block_with("docs/embedding.md", "LogisticRegression"), names)
+    assert list(names["found"]) == ["water", "money"]
+
+
+def test_the_trainer_example_learns_and_saves_a_tagger(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(block_with("docs/heads.md", "Trainer("), names)
+    found = pipeline("token-classification", "my-own-tagger")("Anna saw a cat")
+    assert [(word["word"], word["entity"]) for word in found] == [("Anna", "PERSON")]

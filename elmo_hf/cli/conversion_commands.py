@@ -9,6 +9,7 @@ from transformers.utils import logging
 
 from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
 from ..default_model import default_model, find_model
+from ..extras import require
 
 convert = typer.Typer()
 
@@ -50,6 +51,7 @@ def convert_bilm_hdf5(
 
     Example: elmo-hf convert bilm-hdf5 options.json weights.hdf5 --out elmo-original
     """
+    require("original weights")
     sentences = _sentences(check)
     _report(conversion.convert_bilm_hdf5(options, weights, out, vocab=vocab, dtype=dtype), sentences)
 
@@ -113,6 +115,7 @@ def convert_original(
 
     Example: elmo-hf convert original elmo-small --out elmo-small
     """
+    require("original weights")
     sentences = _sentences(check)
     folder = conversion.convert_original(
         name, out, weights, options, vocab=vocab, dtype=dtype, from_url=from_url, with_vocab=with_vocab
@@ -138,6 +141,7 @@ def convert_to_bilm_hdf5(
 
     Example: elmo-hf convert to-bilm-hdf5 my-elmo --out my-elmo-hdf5
     """
+    require("original weights")
     _report(conversion.export_bilm_hdf5(find_model(model) if model else default_model(), out), [])
 
 

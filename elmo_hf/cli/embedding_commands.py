@@ -11,8 +11,11 @@ from transformers.utils import logging
 
 from ..embedding import ElmoEmbedder, embed_corpus
 from ..embedding.batches import BATCH_TOKENS
+from ..embedding.formats import find_format
 from ..errors import RunError
+from ..extras import require
 from ..processes import part, this_process
+from ..records import kind_of
 from ..text_sources import STANDARD_INPUT
 from .parameters import bad_parameters, model_and_texts
 
@@ -99,6 +102,8 @@ def embed(
     """
     logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
     name, inputs = model_and_texts(arguments, model)
+    output_kind = find_format(out, output_format).name.lower()
+    require(output_kind, *(input_format or kind_of(source) for source in inputs))
     process = this_process()
     with bad_parameters(), _stopped_in_one_line(inputs):
         summary = embed_corpus(

@@ -1,10 +1,11 @@
 """`elmo-hf finetune` and `elmo-hf predict`."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from transformers.utils import logging
@@ -13,10 +14,14 @@ from .. import finetuning
 from ..classification_elmo import ElmoForTokenClassification
 from ..configuration_elmo import ElmoConfig
 from ..default_model import default_model, find_model
+from ..extras import require
 from ..finetuning.settings import FinetuningSettings
+from ..model_loading import find_device
 from ..processes import this_process
+from ..publishing.records import RESULTS
 from ..records import kind_of, numbered_lines
-from .parameters import bad_parameters, parse_assignments
+from ..text_sources import split_words
+from .parameters import Device, Precision, bad_parameters, parse_assignments
 
 finetune = typer.Typer()
 
@@ -34,6 +39,48 @@ Vectors = Annotated[
 ]
 VectorSize = Annotated[
     int | None, typer.Option(help="Word vectors beside ELMo, of this size, learned.", show_default=False)
+]
+MaxVectors = Annotated[
+    int, typer.Option(help="Words to take from the beginning of --vectors beside those of the data.")
+]
+MaxTrain = Annotated[
+    int | None, typer.Option(help="Learn from so many examples, chosen at random.", show_default=False)
+]
+TrainShare = Annotated[float | None, typer.Option(help="Learn from this share of the examples.", show_default=False)]
+Epochs = Annotated[
+    int | None, typer.Option(help="At most. Default: 20, more for fewer than 1,000 examples.", show_default=False)
+]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Default: 32, fewer for fewer than 640 examples.", show_default=False)
+]
+LearningRate = Annotated[float | None, typer.Option(help="Default: 0.001.", show_default=False)]
+Patience = Annotated[
+    int | None,
+    typer.Option(
+        help="Evaluations on --dev without a better result before it stops. Default: 5, more for small data.",
+        show_default=False,
+    ),
+]
+Seeds = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--seed",
+        help="May be repeated: one head each, of which the best on --dev is saved; the results have the mean and the "
+        "range. Default: 0.",
+        show_default=False,
+    ),
+]
+TrainingDevice = Annotated[
+    Literal["cpu", "cuda"] | None,
+    typer.Option("--device", help="Default: GPUs if there are any, else the CPU.", show_default=False),
+]
+TrainingPrecision = Annotated[
+    Literal["fp32", "bf16", "int8"] | None,
+    typer.Option(
+        "--precision",
+        help="bf16: under autocast, for GPUs. int8: a frozen biLM of 8-bit weights. Default: fp32.",
+        show_default=False,
+    ),
 ]
 Assignments = Annotated[
     list[str] | None,
@@ -63,6 +110,16 @@ def finetune_tagging(
     resume: Resume = False,
     vectors: Vectors = None,
     vectors_size: VectorSize = None,
+    max_vectors: MaxVectors = 50_000,
+    max_train: MaxTrain = None,
+    train_share: TrainShare = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
+    patience: Patience = None,
+    seeds: Seeds = None,
+    device: TrainingDevice = None,
+    precision: TrainingPrecision = None,
     assignments: Assignments = None,
     field: Annotated[str, typer.Option(help="Of CoNLL-U.")] = "upos",
     word_column: Annotated[int, typer.Option(help="Of columns, from 0.")] = 0,
@@ -82,7 +139,20 @@ def finetune_tagging(
         "words_name": words_name,
         "tags_name": tags_name,
     }
-    _finetune("tagging", out, (train, dev, test), options, model, resume, (vectors, vectors_size), assignments)
+    data = _Data(train, dev, test, options, max_train, train_share)
+    given = _settings(epochs, batch_size, learning_rate, patience, precision)
+    _finetune(
+        "tagging",
+        out,
+        data,
+        model,
+        resume,
+        _Vectors(vectors, vectors_size, max_vectors),
+        given,
+        seeds,
+        device,
+        assignments,
+    )
 
 
 @finetune.command("classification")
@@ -95,60 +165,149 @@ def finetune_classification(
     resume: Resume = False,
     vectors: Vectors = None,
     vectors_size: VectorSize = None,
+    max_vectors: MaxVectors = 50_000,
+    max_train: MaxTrain = None,
+    train_share: TrainShare = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
+    patience: Patience = None,
+    seeds: Seeds = None,
+    device: TrainingDevice = None,
+    precision: TrainingPrecision = None,
     assignments: Assignments = None,
     text_name: Annotated[str | None, typer.Option(help="The column of the text.", show_default=False)] = None,
     pair_name: Annotated[str | None, typer.Option(help="The column of the second text.", show_default=False)] = None,
     label_name: Annotated[str | None, typer.Option(help="The column of the label.", show_default=False)] = None,
+    text_column: Annotated[
+        int | None,
+        typer.Option(help="Of CSV and TSV without names in the first line: its number, from 0.", show_default=False),
+    ] = None,
+    pair_column: Annotated[int | None, typer.Option(help="As --text-column.", show_default=False)] = None,
+    label_column: Annotated[int | None, typer.Option(help="As --text-column.", show_default=False)] = None,
 ):
     """
     A label for each text or pair of texts: JSON lines, CSV, TSV, datasets.
 
     Example: elmo-hf finetune classification --train train.csv --dev dev.csv --out my-classifier
     """
-    options = {"text_name": text_name, "pair_name": pair_name, "label_name": label_name}
-    _finetune("classification", out, (train, dev, test), options, model, resume, (vectors, vectors_size), assignments)
+    options: dict[str, Any] = {"text_name": text_name, "pair_name": pair_name, "label_name": label_name}
+    options |= {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
+    data = _Data(train, dev, test, options, max_train, train_share)
+    given = _settings(epochs, batch_size, learning_rate, patience, precision)
+    _finetune(
+        "classification",
+        out,
+        data,
+        model,
+        resume,
+        _Vectors(vectors, vectors_size, max_vectors),
+        given,
+        seeds,
+        device,
+        assignments,
+    )
+
+
+class _Data(NamedTuple):
+    """Where the examples are, as they were named."""
+
+    train: str | None
+    dev: str | None
+    test: str | None
+    options: dict[str, Any]
+    max_train: int | None
+    train_share: float | None
+
+    def of_task(self) -> finetuning.TaskData:
+        if self.train is None or self.dev is None:
+            raise ValueError("Examples are needed: give --train and --dev (or --resume).")
+        return finetuning.TaskData(
+            _absolute(self.train),
+            _absolute(self.dev),
+            self.test and _absolute(self.test),
+            self.options,
+            self.max_train,
+            self.train_share,
+        )
+
+
+class _Vectors(NamedTuple):
+    """Static word vectors."""
+
+    file: str | None
+    size: int | None
+    max_words: int
+
+
+def _settings(epochs, batch_size, learning_rate, patience, precision) -> dict[str, Any]:
+    """Those that were given."""
+    values = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "patience": patience}
+    return {name: value for name, value in (values | {"precision": precision}).items() if value is not None}
 
 
 def _finetune(
     task: Literal["tagging", "classification"],
     out: Path,
-    sources: tuple[str | None, str | None, str | None],
-    options: dict[str, Any],
+    data: _Data,
     model: str | None,
     resume: bool,
-    vectors: tuple[str | None, int | None],
+    vectors: _Vectors,
+    settings: dict[str, Any],
+    seeds: list[int] | None,
+    device: Literal["cpu", "cuda"] | None,
     assignments: list[str] | None,
 ):
+    require("finetuning")
     logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
+    _choose_device(device)
     with bad_parameters():
         if resume:
-            results = finetuning.FinetuningRun.resume(out)
+            finetuning.FinetuningRun.resume(out)
         else:
-            train, dev, test = (source and _absolute(source) for source in sources)
-            if train is None or dev is None:
-                raise ValueError("Examples are needed: give --train and --dev (or --resume).")
             chosen = parse_assignments(assignments)
-            settings = {
-                name: value for name, value in chosen.items() if name in FinetuningSettings.__dataclass_fields__
+            fields = {
+                name: value for name, value in chosen.items() if name not in FinetuningSettings.__dataclass_fields__
             }
-            fields = {name: value for name, value in chosen.items() if name not in settings}
             if unknown := sorted(fields.keys() - ElmoConfig.__dataclass_fields__.keys()):
                 raise ValueError(f"Neither the settings nor the config have a field {', '.join(unknown)}.")
+            settings = {name: value for name, value in chosen.items() if name not in fields} | settings
             run = finetuning.FinetuningRun(
                 task=task,
-                data=finetuning.TaskData(train, dev, test, options),
+                data=data.of_task(),
                 model=_absolute(find_model(model)) if model else default_model(),
                 fields=fields,
-                settings=settings,
-                vectors_file=vectors[0] and _absolute(vectors[0]),
-                vectors_size=vectors[1],
+                settings=settings | ({"seed": seeds[0]} if seeds else {}),
+                vectors_file=vectors.file and _absolute(vectors.file),
+                vectors_size=vectors.size,
+                max_vectors=vectors.max_words,
+                seeds=seeds if seeds and len(seeds) > 1 else [],
             )
-            results = run.begin(out)
-    if not this_process().is_main_process:
-        return
-    for split, metrics in results.items():
-        typer.echo(f"{split}: " + ", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
-    typer.echo(f"{out}: the model and its card")
+            run.begin(out)
+    if this_process().is_main_process:
+        _report(json.loads((out / RESULTS).read_text("utf-8")))
+        typer.echo(f"{out}: the model and its card")
+
+
+def _choose_device(device: Literal["cpu", "cuda"] | None):
+    """The Trainer takes GPUs where there are any."""
+    if device == "cpu":
+        os.environ["ACCELERATE_USE_CPU"] = "true"
+    elif device == "cuda":
+        find_device(device)
+
+
+def _report(results: dict[str, Any]):
+    """Metrics of the model that was saved, and over the seeds."""
+    for split in ("dev", "test"):
+        if split in results:
+            typer.echo(f"{split}: " + ", ".join(f"{name} {value:.4f}" for name, value in results[split].items()))
+    for split, means in results.get("mean", {}).items():
+        ranges = results["range"][split]
+        found = (f"{name} {mean:.4f} ({ranges[name][0]:.4f}–{ranges[name][1]:.4f})" for name, mean in means.items())
+        typer.echo(f"{split}, mean and range of {len(results['seeds'])} seeds: " + ", ".join(found))
+    if "seeds" in results:
+        typer.echo(f"saved: the head of seed {results['seed']}, the best on the development data")
 
 
 def _absolute(source: str) -> str:
@@ -175,14 +334,16 @@ def predict(
     ] = None,
     pretokenized: Annotated[bool, typer.Option("--pretokenized", help="Words are what blanks separate.")] = False,
     batch_size: Annotated[int, typer.Option(help="Texts read at once.")] = 32,
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
-    Tags or labels for text.
+    Tags or labels for text: one line in, one record out. A blank line has no tags, and no label.
 
     Example: elmo-hf predict my-tagger sentences.txt
     """
     logging.set_verbosity_error()
-    head, tokenizer = finetuning.load_head(model)
+    head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
     options = finetuning.reading_options(model)
     if isinstance(head, ElmoForTokenClassification):
         sentences = _sentences(file, tokenizer, pretokenized, options)
@@ -205,8 +366,7 @@ def predict(
 
 
 def _lines(file: str) -> Iterator[str]:
-    lines = (line for line in sys.stdin) if file == "-" else (line for _, line in numbered_lines(file))
-    return (line.strip() for line in lines if line.strip())
+    return (line.strip() for _, line in numbered_lines(file))
 
 
 def _sentences(file: str, tokenizer, pretokenized: bool, options: dict[str, Any]) -> Iterator[list[str]]:
@@ -214,7 +374,7 @@ def _sentences(file: str, tokenizer, pretokenized: bool, options: dict[str, Any]
         yield from (sentence.words for sentence in finetuning.read_tagged(file, with_tags=False, **options))
         return
     for line in _lines(file):
-        yield line.split() if pretokenized else tokenizer.tokenize(line)
+        yield split_words(line) if pretokenized else tokenizer.tokenize(line)
 
 
 def _texts(file: str, options: dict[str, Any]) -> Iterator[finetuning.LabelledText]:

@@ -12,6 +12,7 @@ from ..embedding import ElmoEmbedder, ElmoIndex, Neighbour
 from ..embedding.readers import ReadingOptions, open_corpus
 from ..embedding.sentences import Sentence
 from ..errors import ModelError, TextError
+from ..extras import require
 from .models import find_named_model
 from .parameters import bad_parameters
 
@@ -54,6 +55,8 @@ def index(
 
     Example: elmo-hf index corpus/*.txt.gz --out my-index
     """
+    if approximate:
+        require("approximate index")
     logging.set_verbosity_error()
     reading = _Reading(text)  # what is not there is found before the model is loaded
     embedder = ElmoEmbedder.from_pretrained(find_named_model(model))

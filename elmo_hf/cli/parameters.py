@@ -5,12 +5,13 @@ import os
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from huggingface_hub.errors import StrictDataclassError
 
 from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
+from ..model_loading import Precision as PrecisionName
 from ..text_sources import FILE_NAME, STANDARD_INPUT
 from .models import find_named_model
 
@@ -19,6 +20,16 @@ ANY_OF_TYPES = re.compile(
     r"Field '(?P<name>\w+)' with value (?P<value>.*?) doesn't match any type in \((?P<kinds>.*?)\)\.", re.S
 )
 ONE_TYPE = re.compile(r"Field '(?P<name>\w+)' expected (?P<kind>.*?), got \w+ \(value: (?P<value>.*)\)", re.S)
+
+# Of every command that runs a model; `elmo_hf.model_loading.load_model` does what they say.
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="Where the model runs: cpu, cuda, cuda:1, mps. Default: cpu.", show_default=False),
+]
+Precision = Annotated[
+    PrecisionName | None,
+    typer.Option("--precision", help="Of the model's weights. Default: as they were saved.", show_default=False),
+]
 
 
 def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
@@ -83,4 +94,4 @@ def _without_wrapping(error: StrictDataclassError) -> str:
     return text
 
 
-__all__ = ["bad_parameters", "model_and_texts", "parse_assignments"]
+__all__ = ["Device", "Precision", "bad_parameters", "model_and_texts", "parse_assignments"]

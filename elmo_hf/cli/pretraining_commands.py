@@ -10,6 +10,7 @@ from accelerate.utils import set_seed
 from transformers.utils import logging
 
 from .. import pretraining
+from ..extras import require
 from ..processes import this_process
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary
@@ -56,6 +57,7 @@ def vocab(
         raise typer.BadParameter(f"{out} exists: name another file, or remove it.", param_hint="--out")
     if not out.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {out.parent}.", param_hint="--out")
+    require(segmenter or "")
     corpus = pretraining.Corpus(text or [], column=column, split=split)
     with bad_parameters():
         tokenizer = ElmoTokenizer(**_tokenizer_options(splitting, segmenter))
@@ -121,6 +123,7 @@ def pretrain(
 
     Example: elmo-hf pretrain corpus/*.txt.gz --vocab vocab.txt --heldout heldout.txt --out my-elmo
     """
+    require(segmenter or "", tracker or "")
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
     given = {"steps": steps, "epochs": epochs, "batch_size": batch_size}
     if steps and not epochs:

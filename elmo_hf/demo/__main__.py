@@ -7,6 +7,7 @@ from pathlib import Path
 from transformers.utils import logging
 
 from ..embedding import ElmoEmbedder, ElmoIndex
+from ..extras import missing
 from .picture import draw_uses
 from .senses import EXAMPLES, Uses, find_uses, layer_names, mark, nearest_sense, read_text, similarities
 
@@ -55,20 +56,18 @@ def print_nearest_senses(text: dict[str, Uses]):
 
 
 def draw(uses: Uses):
-    """The picture, if matplotlib is there."""
+    """The picture."""
     print("\nPICTURE")
-    try:
-        draw_uses(uses, PICTURE)
-    except ImportError as error:
-        print(error)
-    else:
-        print(f"{PICTURE.resolve()}: “{DRAWN}” in {len(uses.senses)} sentences")
+    draw_uses(uses, PICTURE)
+    print(f"{PICTURE.resolve()}: “{DRAWN}” in {len(uses.senses)} sentences")
 
 
 def main():
     """The demo."""
     logging.disable_progress_bar()
     start = time.perf_counter()
+    if no_picture := missing("picture"):
+        print(f"There will be no picture. {no_picture}\n")
     embedder = ElmoEmbedder.from_pretrained()
     name, size = Path(embedder.model.name_or_path).name, embedder.model.num_parameters()
     print(f"{name}: an English ELMo of {size:,} parameters, loaded offline with\nElmoEmbedder.from_pretrained().")
@@ -80,7 +79,8 @@ def main():
     )
     found = {word: find_uses(embedder, word, senses) for word, senses in text.items()}
     print_nearest_senses(found)
-    draw(found[DRAWN])
+    if not no_picture:
+        draw(found[DRAWN])
     print(f"\n{time.perf_counter() - start:.1f} seconds in all.")
 
 

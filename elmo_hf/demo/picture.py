@@ -24,7 +24,7 @@ def draw_uses(uses: Uses, path: str | os.PathLike):
         uses: Of a word with two senses.
         path: The file; one that is there is replaced.
     """
-    module = import_extra("matplotlib.figure", "picture", "A picture")
+    module = import_extra("matplotlib.figure", "picture")
     figure = module.Figure(figsize=(WIDTH, HEIGHT), dpi=RESOLUTION, facecolor="white")
     axes = figure.add_axes(POINTS)
     axes.set_axis_off()

@@ -1,9 +1,6 @@
 """A graph over an index's vectors, by the usearch library (HNSW), that finds most of the nearest in milliseconds."""
 
-import importlib
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +8,7 @@ import torch
 from tqdm import tqdm
 
 from ..errors import FolderError
+from ..extras import import_extra, missing
 from ..text_sources import in_one_line
 from .nearest import BLOCK, Found, best, cosines
 
@@ -23,7 +21,7 @@ BREADTH = 128  # places a search keeps in sight; usearch's 64 found less
 
 def can_approximate() -> bool:
     """Whether the library is installed."""
-    return importlib.util.find_spec("usearch") is not None
+    return missing("approximate index") is None
 
 
 def build_graph(vectors: np.ndarray, path: Path, progress: bool = False):
@@ -35,7 +33,7 @@ def build_graph(vectors: np.ndarray, path: Path, progress: bool = False):
         path: The file.
         progress: Whether to show a bar.
     """
-    graph = _import_usearch().Index(ndim=vectors.shape[1], metric="cos", dtype="i8")
+    graph = import_extra("usearch.index", "approximate index").Index(ndim=vectors.shape[1], metric="cos", dtype="i8")
     with tqdm(total=len(vectors), desc="graph", unit="vector", disable=None if progress else True) as bar:
         for start in range(0, len(vectors), BLOCK):
             block = np.asarray(vectors[start : start + BLOCK])
@@ -56,7 +54,7 @@ class Graph:
     def __init__(self, path: Path, vectors: np.ndarray):
         self._vectors = vectors
         try:
-            self._graph: Any = _import_usearch().Index.restore(path, view=True)
+            self._graph: Any = import_extra("usearch.index", "approximate index").Index.restore(path, view=True)
             if self._graph is None or (len(self._graph), self._graph.ndim) != vectors.shape:
                 raise ValueError("it is of other vectors")
         except (OSError, RuntimeError, ValueError) as error:
@@ -79,15 +77,6 @@ class Graph:
             if len(found.rows) == k or count >= len(self._vectors):
                 return found
             count *= CANDIDATES  # too many of the same name
-
-
-def _import_usearch() -> ModuleType:
-    try:
-        return importlib.import_module("usearch.index")
-    except ImportError as error:
-        raise ImportError(
-            'An approximate index needs a package: pip install "elmo-hf[index]", or choose the exact search.'
-        ) from error
 
 
 __all__ = ["GRAPH", "Graph", "build_graph", "can_approximate"]

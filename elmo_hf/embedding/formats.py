@@ -137,7 +137,7 @@ class _ArrowTable(OutputFormat):
 
     def __init__(self, layout: Layout, about: dict[str, Any]):
         super().__init__(layout, about)
-        self._arrow = import_extra("pyarrow", "embed", self.name)
+        self._arrow = import_extra("pyarrow", self.name.lower())
         self._kept: dict[str, Any] = {}  # the types of the columns that were kept
 
     def _schema(self):
@@ -220,7 +220,7 @@ class ParquetFormat(_ArrowTable):
     endings = (".parquet",)
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
-        parquet = import_extra("pyarrow.parquet", "embed", self.name)
+        parquet = import_extra("pyarrow.parquet", self.name.lower())
         # Vectors hardly become smaller; their statistics would be larger than they are worth.
         options = {
             "compression": {"text": "zstd", "words.list.element": "zstd"},
@@ -239,7 +239,7 @@ class ArrowFormat(_ArrowTable):
     endings = (".arrow",)
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
-        ipc = import_extra("pyarrow.ipc", "embed", self.name)
+        ipc = import_extra("pyarrow.ipc", self.name.lower())
         self._find_kept(shards)
         with self._arrow.OSFile(str(path), "wb") as file, ipc.new_stream(file, self._schema()) as writer:
             self._write_tables(writer, shards, advance)
@@ -256,7 +256,7 @@ class Hdf5Format(OutputFormat):
 
     def __init__(self, layout: Layout, about: dict[str, Any]):
         super().__init__(layout, about)
-        self._h5py = h5py = import_extra("h5py", "embed", self.name)
+        self._h5py = h5py = import_extra("h5py", self.name.lower())
         self._dtype = h5py.h5t.py_create(NUMPY_DTYPES[layout.dtype], logical=True)
         self._properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         self._properties.set_obj_track_times(False)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..default_model import NAME, default_model
 from ..errors import FolderError, ModelError, TextError
+from ..extras import require
 from ..staging import refuse_used, staged_folder
 from .approximate import GRAPH, Graph, build_graph, can_approximate
 from .index_files import IndexFiles, IndexWriter, word_key
@@ -104,6 +105,8 @@ class ElmoIndex:
             raise ValueError(f"`dtype` must be {' or '.join(DTYPES)}, found {dtype!r:.60}.")
         if isinstance(words, str) or (words is not None and not words):
             raise ValueError(f"`words` must be a list of words, found {words!r:.60}.")
+        if approximate:
+            require("approximate index")
         fingerprint = _probe(embedder, layers)
         refuse_used(Path(out))  # before the work
         with staged_folder(out) as stage:

@@ -192,7 +192,7 @@ class ReadingOptions:
         return Source(name, columns.size, lambda report: self._from_values(columns.read(report), name))
 
     def _parquet(self, name: str) -> Source:
-        parquet = import_extra("pyarrow.parquet", "embed", f"Reading {name}")
+        parquet = import_extra("pyarrow.parquet", "parquet")
         with one_line_errors(f"{name} cannot be read", Exception):
             size = os.path.getsize(name)
             with parquet.ParquetFile(name) as file:
@@ -253,7 +253,7 @@ def _of_lines(
 
 def _parquet_values(name: str, columns: list[str], report: Report) -> Iterator[dict[str, list]]:
     """Columns of a file, some rows at a time."""
-    parquet = import_extra("pyarrow.parquet", "embed", f"Reading {name}")
+    parquet = import_extra("pyarrow.parquet", "parquet")
     reading = f"{name} cannot be read"
     with one_line_errors(reading, Exception):
         size = os.path.getsize(name)

@@ -1,7 +1,7 @@
 """What a trained head says about text, streamed."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import torch
 from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
 from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
+from ..model_loading import Precision, load_model
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText
 from .tagging_data import TaggedSentence
@@ -21,19 +22,26 @@ class LabelledResult(NamedTuple):
     """
     Args:
         example: What was asked.
-        label: The answer: a name, all names whose probability is above one half, or a number.
-        scores: Every label's probability; of a regression nothing.
+        label: The answer: a name, all names whose probability is above one half, or a number; `None` for a text without
+            words.
+        scores: Every label's probability; of a regression and of a text without words nothing.
     """
 
     example: LabelledText
-    label: str | list[str] | float
+    label: str | list[str] | float | None
     scores: dict[str, float]
 
 
 def load_head(
-    name: str,
+    name: str, *, device: str | None = None, precision: Precision | None = None
 ) -> tuple[ElmoForTokenClassification | ElmoForSequenceClassification, ElmoTokenizer]:
-    """A tagger or a classifier, by what its config says, and its tokenizer."""
+    """
+    A tagger or a classifier, by what its config says, and its tokenizer.
+
+    Args:
+        name: A folder, or a name on the Hub.
+        device, precision: As in [`load_model`].
+    """
     try:
         # Not the Auto class: it would ask on standard input whether to run the code of a foreign model.
         config = ElmoConfig.get_config_dict(name)[0]
@@ -42,7 +50,8 @@ def load_head(
         architectures = config.get("architectures") or []
         for kind in (ElmoForTokenClassification, ElmoForSequenceClassification):
             if kind.__name__ in architectures:
-                return kind.from_pretrained(name).eval(), ElmoTokenizer.from_pretrained(name)
+                model = load_model(kind, name, device=device, precision=precision)
+                return model, ElmoTokenizer.from_pretrained(name)
     except ModelError:
         raise
     except (OSError, ValueError) as error:
@@ -57,7 +66,7 @@ def predict_tags(
     sentences: Iterable[list[str]],
     batch_size: int = 32,
 ) -> Iterator[TaggedSentence]:
-    """The sentences with their tags, in order."""
+    """The sentences with their tags, in order; those without words come back as they are."""
 
     def answer(batch: list[list[str]]) -> list[TaggedSentence]:
         inputs = tokenizer(batch, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt").to(
@@ -70,7 +79,7 @@ def predict_tags(
             for words, row in zip(batch, labels, strict=True)
         ]
 
-    return _in_batches(sentences, answer, len, batch_size)
+    return _in_batches(sentences, answer, len, batch_size, lambda words: TaggedSentence(words, []))
 
 
 @torch.no_grad()
@@ -90,7 +99,10 @@ def predict_labels(
         logits = model(**inputs.to(model.device)).logits.float()
         return [_result(example, row, names, kind) for example, row in zip(batch, logits, strict=True)]
 
-    return _in_batches(texts, answer, lambda example: len(example.text) + len(example.pair or ""), batch_size)
+    def length(example: LabelledText) -> int:
+        return len(tokenizer.tokenize(example.text, example.pair))
+
+    return _in_batches(texts, answer, length, batch_size, lambda example: LabelledResult(example, None, {}))
 
 
 def _result(example: LabelledText, logits: torch.Tensor, names: list[str], kind: str | None) -> LabelledResult:
@@ -102,16 +114,30 @@ def _result(example: LabelledText, logits: torch.Tensor, names: list[str], kind:
     return LabelledResult(example, label, scores)
 
 
-def _in_batches(items: Iterable[Any], answer, length, batch_size: int) -> Iterator[Any]:
-    """The answers in the order of the items; batches are of similar length."""
+def _in_batches(
+    items: Iterable[Any],
+    answer: Callable[[list[Any]], list[Any]],
+    length: Callable[[Any], int],
+    batch_size: int,
+    without_words: Callable[[Any], Any],
+) -> Iterator[Any]:
+    """
+    One answer per item, in their order; batches are of similar length.
+
+    Args:
+        answer: Asks the model.
+        length: An item's number of words.
+        without_words: The answer for an item that has none.
+    """
     items = iter(items)
     while chunk := list(islice(items, CHUNK * batch_size)):
-        order = sorted(range(len(chunk)), key=lambda number: length(chunk[number]))
-        answers: list[Any] = [None] * len(chunk)
-        for start in range(0, len(chunk), batch_size):
-            numbers = order[start : start + batch_size]
-            for number, found in zip(numbers, answer([chunk[number] for number in numbers]), strict=True):
-                answers[number] = found
+        lengths = [length(item) for item in chunk]
+        answers = [None if words else without_words(item) for item, words in zip(chunk, lengths, strict=True)]
+        order = sorted((place for place in range(len(chunk)) if lengths[place]), key=lengths.__getitem__)
+        for start in range(0, len(order), batch_size):
+            places = order[start : start + batch_size]
+            for place, found in zip(places, answer([chunk[place] for place in places]), strict=True):
+                answers[place] = found
         yield from answers
 
 

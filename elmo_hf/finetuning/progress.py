@@ -1,15 +1,16 @@
-"""What a user sees of a head's training: a bar, and a line after each epoch."""
+"""What goes along with a head's training: a bar and a line after each evaluation, when to evaluate, and a clock."""
 
 import sys
+import time
 from typing import Any
 
 from tqdm import tqdm
-from transformers.trainer_callback import TrainerCallback, TrainerControl, TrainerState
+from transformers.trainer_callback import ExportableState, TrainerCallback, TrainerControl, TrainerState
 
 
 class EpochReport(TrainerCallback):
     """
-    A progress bar over the steps where standard error is a terminal, and for every epoch its loss and what the
+    A progress bar over the steps where standard error is a terminal, and for every evaluation the loss and what the
     development data say.
 
     Args:
@@ -48,4 +49,51 @@ class EpochReport(TrainerCallback):
             self._bar = None
 
 
-__all__ = ["EpochReport"]
+class EvaluateEvery(TrainerCallback):
+    """
+    Evaluates and saves after some epochs, and after the last one. The Trainer itself must do so after each.
+
+    Args:
+        epochs: From one evaluation to the next.
+    """
+
+    def __init__(self, epochs: int):
+        self.epochs = epochs
+
+    def on_epoch_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        epoch = round(state.epoch or 0)
+        is_due = epoch % self.epochs == 0 or epoch >= state.num_train_epochs
+        control.should_evaluate = control.should_save = is_due
+
+
+class TrainingClock(TrainerCallback, ExportableState):
+    """
+    How long a training took, in all the processes that had a part in it. It is a part of every checkpoint.
+
+    Attributes:
+        seconds: Up to the last checkpoint, or to the end.
+    """
+
+    def __init__(self):
+        self.seconds = 0.0
+        self._start = time.perf_counter()
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        self._start = time.perf_counter()
+
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        self._add()  # before a checkpoint is written
+
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        self._add()
+
+    def _add(self):
+        now = time.perf_counter()
+        self.seconds, self._start = self.seconds + now - self._start, now
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"args": {}, "attributes": {"seconds": self.seconds}}
+
+
+__all__ = ["EpochReport", "EvaluateEvery", "TrainingClock"]

@@ -1,22 +1,27 @@
 """A head's training and its folder: begun once, resumed as often as needed, and in the end a model that loads."""
 
+import dataclasses
 import json
 import os
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any, Literal, NamedTuple
 
 from transformers import set_seed
 
-from ..classification_elmo import ElmoTaskModel
 from ..errors import RunError, TextError
+from ..extras import require
+from ..layer_cache_elmo import ElmoLayerCache
 from ..processes import part, this_process
 from ..publishing import Records, is_made_here, write_card
 from ..publishing.records import FINETUNING as RUN
 from ..publishing.records import RESULTS
+from ..records import kind_of
 from ..staging import move_files, refuse_used, write_atomically
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import read_labelled
@@ -25,6 +30,10 @@ from .tagging_data import read_tagged
 from .tasks import ClassificationTask, TaggingTask, Task
 from .training import CHECKPOINTS, LAYERS, HeadTrainer, build_head
 from .word_vectors import WordVectors, learned_vectors, vectors_from_file
+
+# Of runs that were begun before these settings depended on the number of examples.
+FIRST_DEFAULTS = {"batch_size": 32, "epochs": 20, "evaluation_epochs": 1, "patience": 5}
+SEEDS, FINISHED_SEEDS = "seeds", ".seeds.json"  # checkpoints of several seeds, and the records of those that are done
 
 
 @dataclass
@@ -35,21 +44,43 @@ class TaskData:
     Args:
         train, dev, test: Files or datasets; without a test there is none.
         options: Of `read_tagged` or `read_labelled`.
+        max_train: Learn from so many examples at most, chosen at random; the choice does not depend on the seed, and a
+            smaller one is a part of a larger one.
+        train_share: The same as a share of all, above 0 and at most 1.
     """
 
     train: str
     dev: str
     test: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    max_train: int | None = None
+    train_share: float | None = None
+
+    def __post_init__(self):
+        if self.max_train is not None and self.train_share is not None:
+            raise ValueError("`max_train` and `train_share` both choose from the training data: give one of them.")
+        if self.max_train is not None and self.max_train < 1:
+            raise ValueError(f"`max_train` must be 1 or more, found {self.max_train}.")
+        if self.train_share is not None and not 0 < self.train_share <= 1:
+            raise ValueError(f"`train_share` must be above 0 and at most 1, found {self.train_share}.")
 
     def read(self, read: Callable[..., list[Any]]) -> "Splits":
         """All examples. A dataset's splits are named as usual, unless `options` say otherwise."""
+        require(*(kind_of(source) for source in (self.train, self.dev, self.test) if source is not None))
         names = {"train": "train", "dev": "validation", "test": "test"}
         found = {}
         for split, name in names.items():
             source = getattr(self, split)
             found[split] = [] if source is None else read(source, **({"split": name} | self.options))
-        return Splits(**found)
+        return Splits(**(found | {"train": self._chosen(found["train"])}))
+
+    def _chosen(self, examples: list[Any]) -> list[Any]:
+        number = self.max_train or len(examples)
+        if self.train_share is not None:
+            number = max(1, round(self.train_share * len(examples)))
+        order = list(range(len(examples)))
+        random.Random(0).shuffle(order)
+        return [examples[place] for place in sorted(order[:number])]
 
 
 class Splits(NamedTuple):
@@ -74,6 +105,8 @@ class FinetuningRun:
         vectors_file: A file of word vectors to put beside ELMo.
         vectors_size: The size of word vectors that start at random, instead.
         max_vectors: How many words of the file to take beside those of the task.
+        seeds: Several: a head is trained with each, and the one that is best on the development data is saved. The
+            results have all of them, their mean and their range. Default: the one of the settings.
     """
 
     task: Literal["tagging", "classification"]
@@ -84,6 +117,7 @@ class FinetuningRun:
     vectors_file: str | None = None
     vectors_size: int | None = None
     max_vectors: int = 50_000
+    seeds: list[int] = field(default_factory=list)
 
     @classmethod
     def load(cls, folder: Path) -> "FinetuningRun":
@@ -92,6 +126,8 @@ class FinetuningRun:
             stored = json.loads((folder / RUN).read_text("utf-8"))
         except FileNotFoundError:
             raise RunError(f"{folder} holds no run ({RUN} is missing): leave --resume away to begin one.") from None
+        if "seeds" not in stored:
+            stored["settings"] = FIRST_DEFAULTS | stored["settings"]
         return cls(**(stored | {"data": TaskData(**stored["data"])}))
 
     def begin(self, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
@@ -101,44 +137,87 @@ class FinetuningRun:
         Returns:
             Metrics of "dev" and, if there is one, of "test".
         """
+        require("finetuning")
         folder, process = Path(folder).resolve(), this_process()
         if process.is_main_process:
             _refuse_run(folder)
         process.wait_for_everyone()
-        trainer, splits = self._prepare(folder)  # finds what is wrong before there is a folder
+        splits, task = self._read()
+        first = self._prepare(
+            folder, splits, task, self._all_seeds()[0]
+        )  # finds what is wrong before there is a folder
         if process.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
             _write_json(folder / RUN, asdict(self))
         process.wait_for_everyone()
-        return self._finish(trainer, splits, folder, resume=False)
+        return self._train(folder, splits, task, first)
 
     @classmethod
     def resume(cls, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
         """Goes on from the last checkpoint, or from the beginning if there is none."""
+        require("finetuning")
         folder = Path(folder).resolve()
         this_process()  # brings the processes together
         run = cls.load(folder)
         if (folder / RESULTS).exists():
             raise RunError(f"{folder} is finished: its results are in {RESULTS}.")
-        trainer, splits = run._prepare(folder)
-        return run._finish(trainer, splits, folder, resume=True)
+        return run._train(folder, *run._read())
 
-    def _prepare(self, folder: Path) -> tuple[HeadTrainer, Splits]:
-        settings = FinetuningSettings(**self.settings)
-        splits, task = self._read()
-        set_seed(settings.seed)
-        tokenizer = ElmoTokenizer.from_pretrained(self.model)
-        vectors = self._vectors(task, splits, tokenizer)
-        model, tokenizer = build_head(task, self.model, tokenizer, vectors, self.fields)
-        return HeadTrainer(model, tokenizer, task, splits.train, splits.dev, settings, folder), splits
+    def _all_seeds(self) -> list[int]:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"Each seed is trained once, found {', '.join(map(str, self.seeds))}.")
+        return self.seeds or [FinetuningSettings(**self.settings).seed]
+
+    # ---- before the training
 
     def _read(self) -> tuple[Splits, Task]:
         """The labels are those of all examples: one that was never seen in training is a mistake, not an error."""
         if self.task == "tagging":
             splits = self.data.read(read_tagged)
-            return splits, TaggingTask.of([example for split in splits for example in split])
-        splits = self.data.read(read_labelled)
-        return splits, ClassificationTask.of([example for split in splits for example in split])
+            task: Task = TaggingTask.of([example for split in splits for example in split])
+        else:
+            splits = self.data.read(read_labelled)
+            self._check_kinds(splits)
+            task = ClassificationTask.of([example for split in splits for example in split])
+        task.check_variety(splits.train, self.data.train)
+        return splits, task
+
+    def _check_kinds(self, splits: Splits):
+        """Refuses a file that has pairs or several labels where the training data have none, or the other way round."""
+        wanted = splits.train[0]
+        for split in ("dev", "test"):
+            for found in getattr(splits, split)[:1]:
+                source = getattr(self.data, split)
+                if (found.pair is None) != (wanted.pair is None):
+                    has, other = ("has pairs of texts", "has none") if found.pair else ("has no pairs", "has them")
+                    raise TextError(f"{source} {has}, and {self.data.train} {other}.")
+                if isinstance(found.label, list) != isinstance(wanted.label, list):
+                    raise TextError(
+                        f"{source}: a label is {found.label!r:.60}, and in {self.data.train} {wanted.label!r:.60}."
+                    )
+
+    def _prepare(
+        self, folder: Path, splits: Splits, task: Task, seed: int, layers: ElmoLayerCache | None = None
+    ) -> HeadTrainer:
+        """
+        A head with fresh weights, and what trains it.
+
+        Args:
+            layers: Of the biLM, that a head with another seed has left.
+        """
+        settings = dataclasses.replace(FinetuningSettings(**self.settings), seed=seed)
+        set_seed(seed)
+        tokenizer = ElmoTokenizer.from_pretrained(self.model)
+        vectors = self._vectors(task, splits, tokenizer)
+        model, tokenizer = build_head(
+            task, self.model, tokenizer, vectors, self.fields, int8=settings.precision == "int8"
+        )
+        model.layer_cache = layers
+        return HeadTrainer(model, tokenizer, task, splits.train, splits.dev, settings, self._seed_folder(folder, seed))
+
+    def _seed_folder(self, folder: Path, seed: int) -> Path:
+        """Where the checkpoints of a seed are."""
+        return folder / SEEDS / str(seed) if len(self.seeds) > 1 else folder
 
     def _vectors(self, task: Task, splits: Splits, tokenizer: ElmoTokenizer) -> WordVectors | None:
         if self.vectors_file is not None and self.vectors_size is not None:
@@ -149,40 +228,116 @@ class FinetuningRun:
             return vectors_from_file(self.vectors_file, tokenizer, words(splits.train), self.max_vectors, others)
         return None if self.vectors_size is None else learned_vectors(tokenizer, words(splits.train), self.vectors_size)
 
-    def _finish(self, trainer: HeadTrainer, splits: Splits, folder: Path, resume: bool) -> dict[str, dict[str, float]]:
-        trainer.train(resume)
-        results = {
+    # ---- all seeds, one after the other
+
+    def _train(
+        self, folder: Path, splits: Splits, task: Task, first: HeadTrainer | None = None
+    ) -> dict[str, dict[str, float]]:
+        """
+        Trains what is not trained yet.
+
+        Args:
+            first: Of the first seed, where a run begins.
+        """
+        process, is_new = this_process(), first is not None
+        records: list[dict[str, Any]] = [] if is_new else _read_finished_seeds(folder)
+        process.wait_for_everyone()  # until all have read
+        layers = None
+        for seed in self._all_seeds():
+            if any(record["seed"] == seed for record in records):
+                continue
+            trainer = first or self._prepare(folder, splits, task, seed, layers)
+            first, layers = None, trainer.model.layer_cache
+            trainer.train(resume=not is_new)
+            records.append(self._record(trainer, splits, seed))
+            if process.is_main_process:
+                self._save(trainer, folder, seed)
+                _write_json(folder / FINISHED_SEEDS, {"seeds": records})
+        best = max(records, key=lambda record: record["dev"][task.best_metric])
+        if process.is_main_process:
+            self._finish(folder, splits, records, best)
+        part(process)
+        return {split: best[split] for split in ("dev", "test") if split in best}
+
+    @staticmethod
+    def _record(trainer: HeadTrainer, splits: Splits, seed: int) -> dict[str, Any]:
+        """What is reported of a trained head."""
+        metrics = {
             name: trainer.evaluate(examples)
             for name, examples in (("dev", splits.dev), ("test", splits.test))
             if examples
         }
-        if trainer.trainer.is_world_process_zero():
-            self._save(trainer, splits, results, folder)
-        part(this_process())
-        return results
+        model, state = trainer.model, trainer.trainer.state
+        mixers = {"input": model.input_mixer, "output": model.output_mixer}
+        return metrics | {
+            "seed": seed,
+            "epochs": state.epoch,
+            "best_epoch": trainer.best_epoch,
+            "seconds": round(trainer.seconds, 1),
+            "mix": {place: mixer.layer_weights().tolist() for place, mixer in mixers.items() if mixer is not None},
+            "settings": trainer.settings.as_dict(),
+        }
 
-    def _save(self, trainer: HeadTrainer, splits: Splits, results: dict[str, dict[str, float]], folder: Path):
-        """Model, tokenizer, card; the results come last: with them the run is finished."""
-        stage = folder / ".model"
+    @staticmethod
+    def _save(trainer: HeadTrainer, folder: Path, seed: int):
+        """Model and tokenizer, aside until it is known which seed is the best."""
+        stage = _stage(folder, seed)
         shutil.rmtree(stage, ignore_errors=True)
-        model: ElmoTaskModel = trainer.model
-        model.save_pretrained(stage)
+        trainer.model.save_pretrained(stage)
         trainer.tokenizer.save_pretrained(stage)
-        move_files(stage, folder)
-        stage.rmdir()
-        sizes = {name: len(split) for name, split in splits._asdict().items()}
-        recorded = results | {"epochs": trainer.trainer.state.epoch, "examples": sizes}
+
+    def _finish(self, folder: Path, splits: Splits, records: list[dict[str, Any]], best: dict[str, Any]):
+        """Model, tokenizer, card; the results come last: with them the run is finished."""
+        stage = _stage(folder, best["seed"])
+        if stage.exists():  # else a run that was stopped has moved it
+            move_files(stage, folder)
+            stage.rmdir()
+        results = best | {"examples": {name: len(split) for name, split in splits._asdict().items()}}
+        if len(records) > 1:
+            results |= {"seeds": records} | over_seeds(records)
         if is_made_here(folder):
-            write_card(folder, Records(finetuning=asdict(self), results=recorded))
-        _write_json(folder / RESULTS, recorded)
-        for name in (CHECKPOINTS, LAYERS):
-            shutil.rmtree(folder / name, ignore_errors=True)
+            write_card(folder, Records(finetuning=asdict(self), results=results))
+        _write_json(folder / RESULTS, results)
+        for path in (CHECKPOINTS, LAYERS, SEEDS, *(_stage(folder, record["seed"]) for record in records)):
+            shutil.rmtree(folder / path, ignore_errors=True)
+        (folder / FINISHED_SEEDS).unlink(missing_ok=True)
+
+
+def over_seeds(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """
+    Args:
+        records: Of the seeds, with metrics of "dev" and perhaps of "test".
+
+    Returns:
+        `mean`, by split and metric, and `range`, the smallest and the largest.
+    """
+    values = {
+        split: {metric: [record[split][metric] for record in records] for metric in records[0][split]}
+        for split in ("dev", "test")
+        if split in records[0]
+    }
+    return {
+        "mean": {split: {name: mean(found) for name, found in metrics.items()} for split, metrics in values.items()},
+        "range": {
+            split: {name: [min(found), max(found)] for name, found in metrics.items()}
+            for split, metrics in values.items()
+        },
+    }
 
 
 def reading_options(model: str) -> dict[str, Any]:
     """How the examples were read that a model was trained on; nothing where its folder does not tell."""
     folder = Path(model)
     return FinetuningRun.load(folder).data.options if (folder / RUN).exists() else {}
+
+
+def _stage(folder: Path, seed: int) -> Path:
+    return folder / f".model-{seed}"
+
+
+def _read_finished_seeds(folder: Path) -> list[dict[str, Any]]:
+    path = folder / FINISHED_SEEDS
+    return json.loads(path.read_text("utf-8"))["seeds"] if path.exists() else []
 
 
 def _refuse_run(folder: Path):
@@ -195,4 +350,4 @@ def _write_json(path: Path, values: dict[str, Any]):
     write_atomically(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
-__all__ = ["FinetuningRun", "Splits", "TaskData", "reading_options"]
+__all__ = ["FinetuningRun", "Splits", "TaskData", "over_seeds", "reading_options"]

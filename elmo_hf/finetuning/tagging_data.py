@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ..conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
 from ..errors import TextError
-from ..records import dataset_rows, filled_rows, find_column, json_rows, kind_of, without_errors
+from ..records import Row, dataset_rows, find_column, json_rows, kind_of, without_errors
 
 WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "pos_tags", "labels")  # names of columns that are known
 
@@ -42,13 +42,14 @@ def read_tagged(
         field: Of CoNLL-U.
         word_column, tag_column: Of columns, counted from 0, or from -1 at the end.
         words_name, tags_name: Of JSON lines and datasets. Default: a name that is usual.
-        with_tags: Whether there must be tags.
+        with_tags: Whether there must be tags. Where they are to be found, a blank line of JSON lines is a sentence
+            without words.
     """
     kind = kind_of(source)
     if kind == "dataset":
-        sentences = _from_rows(filled_rows(dataset_rows(source, split)), words_name, tags_name, with_tags)
+        sentences = _from_rows(dataset_rows(source, split), words_name, tags_name, with_tags)
     elif kind == "jsonl":
-        sentences = _from_rows(filled_rows(json_rows(source)), words_name, tags_name, with_tags)
+        sentences = _from_rows(json_rows(source), words_name, tags_name, with_tags)
     elif kind == "conllu":
         if field not in CONLLU_FIELDS:
             raise TextError(f"CoNLL-U has no field {field!r}: choose one of {', '.join(CONLLU_FIELDS)}.")
@@ -97,9 +98,13 @@ def _from_columns(lines: Iterable[ColumnLine], word_column: int, tag_column: int
 
 
 def _from_rows(
-    rows: Iterable[tuple[str, dict[str, Any]]], words_name: str | None, tags_name: str | None, with_tags: bool
+    rows: Iterable[Row | TextError], words_name: str | None, tags_name: str | None, with_tags: bool
 ) -> Iterator[TaggedSentence]:
-    for where, row in rows:
+    for where, row in without_errors(rows):
+        if row is None:
+            if not with_tags:
+                yield TaggedSentence([])
+            continue
         words = row[find_column(row, words_name, WORDS, where)]
         _check_strings(where, words)
         if not with_tags:

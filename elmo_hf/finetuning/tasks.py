@@ -2,6 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -19,6 +20,7 @@ from .metrics import classification_metrics, multi_label_metrics, regression_met
 from .tagging_data import TaggedSentence
 
 IGNORED = -100
+MOST_TAGS_OF_FEW_WORDS = 20  # more than these, and than half of the words, are no tags
 NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
@@ -56,6 +58,15 @@ class Task(ABC):
     @abstractmethod
     def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
         """A batch."""
+
+    @abstractmethod
+    def check_variety(self, examples: Sequence[Any], source: str):
+        """
+        Refuses training data of which nothing can be learned.
+
+        Args:
+            source: Where they come from, for the message.
+        """
 
     @abstractmethod
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
@@ -105,6 +116,16 @@ class TaggingTask(Task):
                 labels[row, 1 : len(feature["labels"]) + 1] = torch.tensor(feature["labels"])
             batch["labels"] = labels
         return batch
+
+    def check_variety(self, examples: Sequence[TaggedSentence], source: str):
+        tags = Counter(tag for example in examples for tag in example.tags or ())
+        if len(tags) < 2:
+            raise TextError(f"{source}: every word has the tag {next(iter(tags))!r}, so there is nothing to learn.")
+        if len(tags) > max(MOST_TAGS_OF_FEW_WORDS, tags.total() / 2):
+            raise TextError(
+                f"{source}: {tags.total():,} words with {len(tags):,} different tags, as {', '.join(list(tags)[:3])}: "
+                "is it plain text, or --tag-column another one? A word and its tag should be on each line."
+            )
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         found, wanted = np.asarray(prediction.predictions).argmax(-1), np.asarray(prediction.label_ids)
@@ -184,6 +205,11 @@ class ClassificationTask(Task):
         if features[0]["label"] is not None:
             batch["labels"] = torch.tensor([feature["label"] for feature in features])
         return batch
+
+    def check_variety(self, examples: Sequence[LabelledText], source: str):
+        labels = {str(example.label) for example in examples}
+        if len(labels) < 2:
+            raise TextError(f"{source}: every text has the label {labels.pop()!r}, so there is nothing to learn.")
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         logits, wanted = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,17 +13,20 @@ import torch
 import transformers  # its Trainer, which takes a second to import, when it is used
 from safetensors.torch import load_model
 from torch.utils.data import Dataset
+from tqdm import tqdm
 from transformers.trainer_callback import TrainerState
 
 from ..classification_elmo import ElmoTaskModel
 from ..processes import on_cpu, this_process
+from ..quantization_elmo import ElmoInt8Config
 from ..tokenization_elmo import ElmoTokenizer
-from .progress import EpochReport
-from .settings import FinetuningSettings
+from .progress import EpochReport, EvaluateEvery, TrainingClock
+from .settings import LARGEST_BATCH, FinetuningSettings
 from .tasks import Task
 from .word_vectors import WordVectors
 
 CHECKPOINTS, LAYERS, TRAINER_STATE = "checkpoints", "layers", "trainer_state.json"
+CACHED_TOGETHER = 32  # sentences
 
 
 class Examples(Dataset):
@@ -44,7 +48,12 @@ class Examples(Dataset):
 
 
 def build_head(
-    task: Task, bilm: str, tokenizer: ElmoTokenizer, vectors: WordVectors | None, fields: dict[str, Any]
+    task: Task,
+    bilm: str,
+    tokenizer: ElmoTokenizer,
+    vectors: WordVectors | None,
+    fields: dict[str, Any],
+    int8: bool = False,
 ) -> tuple[ElmoTaskModel, ElmoTokenizer]:
     """
     A fresh head on a pretrained biLM, and the tokenizer that belongs to it.
@@ -54,15 +63,19 @@ def build_head(
         tokenizer: Its tokenizer.
         vectors: Static word vectors beside ELMo.
         fields: Of the head's config.
+        int8: Whether the biLM's weights become 8-bit ones. They do not learn.
     """
     fields = task.config_fields() | fields
+    if int8 and not fields.get("freeze_bilm", True):
+        raise ValueError("8-bit weights do not learn: leave `freeze_bilm` true, or train in another precision.")
     if vectors is not None:
         tokenizer = vectors.tokenizer
         fields |= {"word_vector_size": vectors.vectors.shape[1], "num_word_vectors": tokenizer.vocab_size}
     level = logging.getLogger("transformers").level
     logging.getLogger("transformers").setLevel(logging.ERROR)  # that a head is fresh is no news
     try:
-        model = task.model_class.from_pretrained(bilm, dtype=torch.float32, **fields)
+        quantization = {"quantization_config": ElmoInt8Config()} if int8 else {}
+        model = task.model_class.from_pretrained(bilm, dtype=torch.float32, **quantization, **fields)
     finally:
         logging.getLogger("transformers").setLevel(level)
     if vectors is not None:
@@ -83,6 +96,9 @@ class HeadTrainer:
         train, dev: Examples.
         settings: How.
         folder: Gets checkpoints.
+
+    Attributes:
+        settings: As given, with values for what depends on the number of examples.
     """
 
     def __init__(
@@ -95,35 +111,45 @@ class HeadTrainer:
         settings: FinetuningSettings,
         folder: str | os.PathLike,
     ):
+        settings = settings.for_examples(len(train), this_process().num_processes)
         self.model, self.tokenizer, self.task, self.settings = model, tokenizer, task, settings
-        self.folder = Path(folder)
-        if model.config.freeze_bilm and settings.cache != "no":
+        self.folder, self._filling_seconds = Path(folder), 0.0
+        config = model.config
+        self._keeps_layers = config.freeze_bilm and config.elmo_places != "none" and settings.cache != "no"
+        if self._keeps_layers and model.layer_cache is None:
             model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
+        self._datasets = [Examples(examples, task, tokenizer) for examples in (train, dev)]
         groups = model.param_groups(settings.learning_rate, settings.bilm_learning_rate, settings.weight_decay)
         self.trainer = transformers.Trainer(
             model=model,
-            args=self._arguments(len(train)),
-            train_dataset=Examples(train, task, tokenizer),
-            eval_dataset=Examples(dev, task, tokenizer),
+            args=self._arguments(settings, len(train)),
+            train_dataset=self._datasets[0],
+            eval_dataset=self._datasets[1],
             data_collator=cast(Any, partial(task.collate, tokenizer=tokenizer)),
             compute_metrics=task.metrics,
             optimizers=(torch.optim.AdamW(groups, fused=True), None),
-            callbacks=[transformers.EarlyStoppingCallback(settings.patience), EpochReport(task.best_metric)],
+            callbacks=[
+                EvaluateEvery(settings.evaluation_epochs or 1),
+                transformers.EarlyStoppingCallback(settings.patience or 1),
+                EpochReport(task.best_metric),
+                TrainingClock(),
+            ],
         )
         self.trainer.remove_callback(transformers.PrinterCallback)
 
-    def _arguments(self, examples: int) -> transformers.TrainingArguments:
-        settings = self.settings
-        steps = -(-examples // (settings.batch_size * this_process().num_processes)) * settings.epochs
+    def _arguments(self, settings: FinetuningSettings, examples: int) -> transformers.TrainingArguments:
+        batch_size, epochs = cast(int, settings.batch_size), cast(int, settings.epochs)
+        steps = -(-examples // (batch_size * this_process().num_processes)) * epochs
         return transformers.TrainingArguments(
             output_dir=str(self.folder / CHECKPOINTS),
-            per_device_train_batch_size=settings.batch_size,
-            per_device_eval_batch_size=settings.batch_size,
-            num_train_epochs=settings.epochs,
+            per_device_train_batch_size=batch_size,
+            per_device_eval_batch_size=max(batch_size, LARGEST_BATCH),
+            num_train_epochs=epochs,
+            bf16=settings.precision == "bf16",
             max_grad_norm=settings.clip_norm,
             lr_scheduler_type="linear",
             warmup_steps=int(settings.warmup_share * steps),
-            eval_strategy="epoch",
+            eval_strategy="epoch",  # and `EvaluateEvery`
             save_strategy="epoch",
             logging_strategy="epoch",
             save_total_limit=2,
@@ -145,13 +171,48 @@ class HeadTrainer:
         last = _last_checkpoint(self.folder / CHECKPOINTS) if resume else None
         if last is not None and self._had_stopped(last):
             return
+        start = time.perf_counter()
+        self._fill_layer_cache()
+        self._filling_seconds = time.perf_counter() - start
         self.trainer.train(resume_from_checkpoint=None if last is None else str(last))
+
+    def _fill_layer_cache(self):
+        """
+        Runs the frozen biLM over all examples, always in the same batches: rounding depends on what is computed
+        together, and a resumed training should see the same layers as one that was never stopped.
+        """
+        if not self._keeps_layers:
+            return
+        features = [dataset[number] for dataset in self._datasets for number in range(len(dataset))]
+        features.sort(key=lambda feature: len(feature["input_ids"]))
+        starts = range(0, len(features), CACHED_TOGETHER)
+        # No bar where the output is no terminal.
+        for start in tqdm(starts, desc="layers of the biLM", unit="batch", disable=None):
+            batch = self.task.collate(features[start : start + CACHED_TOGETHER], self.tokenizer).to(self.model.device)
+            ids, char_ids, segments = (batch.get(name) for name in ("input_ids", "char_ids", "token_type_ids"))
+            self.model._bilm_layers(ids, char_ids, batch["attention_mask"] != 0, segments)
+
+    @property
+    def seconds(self) -> float:
+        """How long the training took, also before it was resumed, and the biLM before it."""
+        callbacks = self.trainer.callback_handler.callbacks  # a resumed training has put a new clock there
+        now = next(callback.seconds for callback in callbacks if isinstance(callback, TrainingClock))
+        stored = self.trainer.state.stateful_callbacks.get("TrainingClock", {}).get("attributes", {})
+        return max(now, stored.get("seconds", 0.0)) + self._filling_seconds
+
+    @property
+    def best_epoch(self) -> float | None:
+        """The epoch after which the weights were best."""
+        state = self.trainer.state
+        if not state.best_global_step or not state.global_step or state.epoch is None:
+            return None
+        return round(state.best_global_step * state.epoch / state.global_step, 2)
 
     def _had_stopped(self, checkpoint: Path) -> bool:
         """Whether there was nothing left to train; the best weights are then loaded."""
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE))
         stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
-        if stopping.get("early_stopping_patience_counter", 0) < self.settings.patience:
+        if stopping.get("early_stopping_patience_counter", 0) < (self.settings.patience or 1):
             return False
         self.trainer.state = state
         best = checkpoint.with_name(Path(state.best_model_checkpoint or checkpoint).name)

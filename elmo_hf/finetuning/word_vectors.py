@@ -35,17 +35,19 @@ def read_vectors(path: str, wanted: set[str], max_words: int) -> dict[str, np.nd
         max_words: How many to take from its beginning anyway, where the frequent ones are.
     """
     found: dict[str, np.ndarray] = {}
-    size = None
+    size, first = None, 0  # numbers of a word, and the line that tells
     for number, line in numbered_lines(path):
         parts = line.rstrip().split(" ")
         if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             continue
         if not line.strip():
             continue
-        size = size or len(parts) - 1
+        if not size:
+            size, first = len(parts) - 1, number
         word_parts, numbers = parts[: len(parts) - size], parts[len(parts) - size :]  # some words have blanks inside
         if not word_parts or not numbers or any(_is_number(part) for part in word_parts[1:]):
-            raise TextError(f"{path}, line {number}: a word and {size} numbers should be here, found {line!r:.60}.")
+            expected = f"a word and {size} numbers, as in line {first}," if number > first else "a word and its numbers"
+            raise TextError(f"{path}, line {number}: {expected} should be here, found {line!r:.60}.")
         word = " ".join(word_parts)
         if number > max_words and word not in wanted:
             continue

@@ -119,7 +119,9 @@ class CardContent(NamedTuple):
     def _how(self) -> str:
         records = self.records
         if records.finetuning is not None:
-            return f"Trained with `elmo-hf finetune {records.finetuning['task']}`."
+            seeds = len((records.results or {}).get("seeds", []))
+            best = f"; the best of {seeds} seeds on the development data" if seeds > 1 else ""
+            return f"Trained with `elmo-hf finetune {records.finetuning['task']}`{best}."
         if records.pretraining is not None:
             done = records.progress()
             sizes = f": {done['step']:,} steps, {done['words']:,} words, {done['hours']:.2f} hours" if done else ""

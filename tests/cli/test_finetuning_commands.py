@@ -1,6 +1,5 @@
 """`elmo-hf finetune` and `elmo-hf predict`."""
 
-import io
 import json
 import sys
 
@@ -41,10 +40,16 @@ def test_a_tagger_is_trained_and_tags_text_from_a_file_and_from_standard_input(f
         "a",
         "dog",
     ]
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text.read_text()))
-    assert run("predict", out)[1] == output
-    code, lines, _ = run("predict", out, text, "--format", "jsonl")
-    assert [json.loads(line)["words"][0] for line in lines.splitlines()] == ["the", "a"]
+    with open(text) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert run("predict", out)[1] == output
+    code, lines, _ = run("predict", out, text, "--format", "jsonl", "--precision", "int8", "--device", "cpu")
+    assert [json.loads(line)["words"][:1] for line in lines.splitlines()] == [
+        ["the"],
+        [],
+        ["a"],
+    ]  # one line, one record
+    assert "The device 'abacus' is not here" in run("predict", out, text, "--device", "abacus")[2]
     assert run("predict", out, text, "--out", tmp_path / "found.conll")[0] == 0
     assert (tmp_path / "found.conll").read_text() == output
 
@@ -55,10 +60,34 @@ def test_a_classifier_is_trained_and_labels_text(folder, tmp_path, run):
     assert code == 0
     assert "dev: loss" in output
     text = tmp_path / "text.txt"
-    text.write_text("the cat saw Anna\na dog\n")
+    text.write_text("the cat saw Anna\n\na dog\n")
     code, output, _ = run("predict", out, text)
     assert code == 0
-    assert [set(json.loads(line)["scores"]) for line in output.splitlines()] == [{"person", "nobody"}] * 2
+    one, blank, other = map(json.loads, output.splitlines())
+    assert set(one["scores"]) == set(other["scores"]) == {"person", "nobody"}
+    assert blank == {"text": "", "label": None}
+
+
+def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, run, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "false")
+    for split in ("train", "dev"):
+        lines = map(json.loads, (folder / f"{split}.jsonl").read_text().splitlines())
+        rows = "".join(f"{line['label']}\t{line['text']}\n" for line in lines)
+        (tmp_path / f"{split}.tsv").write_text(rows)
+    files = [f"--{split}={tmp_path / split}.tsv" for split in ("train", "dev")]
+    options = ["--text-column", 1, "--label-column", 0, "--max-train", 40, "--epochs", 1, "--batch-size", 8]
+    options += ["--learning-rate", 0.02, "--patience", 2, "--seed", 5, "--seed", 6, "--device", "cpu"]
+    out = tmp_path / "out"
+    code, output, error = run("finetune", "classification", *files, "--model", folder / "bilm", "--out", out, *options)
+    assert code == 0, error
+    assert "dev, mean and range of 2 seeds: " in output
+    assert "saved: the head of seed " in output
+    found = json.loads((out / "results.json").read_text())
+    assert [record["seed"] for record in found["seeds"]] == [5, 6]
+    assert found["examples"] == {"train": 40, "dev": 40, "test": 0}
+    given = {"epochs": 1, "batch_size": 8, "learning_rate": 0.02, "patience": 2}
+    assert found["settings"].items() >= given.items()
+    assert run("predict", out, tmp_path / "dev.tsv")[1].count("\n") == 40  # read as the examples were
 
 
 @pytest.mark.parametrize(

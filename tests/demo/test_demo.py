@@ -121,11 +121,3 @@ def test_the_demo_shows_tables_neighbours_accuracies_and_a_picture(capsys, tmp_p
         assert min(layers) >= 0.8
     assert f"{tmp_path / 'demo.png'}: “palm”" in printed
     assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]
-
-
-def test_without_matplotlib_the_demo_says_what_is_missing(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    demo.draw(toy_uses([[1, 0], [0, 1]], "ab"))
-    assert 'pip install "elmo-hf[picture]"' in capsys.readouterr().out
-    assert list(tmp_path.iterdir()) == []

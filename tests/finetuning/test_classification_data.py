@@ -59,10 +59,10 @@ def test_columns_may_have_any_names(tmp_path):
 
 
 def test_labels_are_names_numbers_or_several_names(tmp_path):
-    labels = [1, 0.5, ["x", "y"], []]
-    lines = "\n".join(json.dumps({"text": "a", "label": label}) for label in labels)
-    found = read_labelled(write(tmp_path / "a.jsonl", lines))
-    assert [example.label for example in found] == labels
+    for labels in ([1, 0.5], ["x", "y"], [["x", "y"], []]):
+        lines = "\n".join(json.dumps({"text": "a", "label": label}) for label in labels)
+        found = read_labelled(write(tmp_path / "a.jsonl", lines))
+        assert [example.label for example in found] == labels
 
 
 def test_datasets_give_the_names_of_their_labels(tmp_path):
@@ -79,7 +79,21 @@ def test_datasets_give_the_names_of_their_labels(tmp_path):
         ("a.csv", 'text,label\n"a,b\n', "unexpected end of data"),
         ("a.csv", "text,label\n", "not a single text"),
         ("a.csv", "", "not a single text"),
-        ("a.csv", "words,label\na,b\n", "there is no 'text' or 'sentence'"),
+        ("a.csv", "words,label\na,b\n", r"a\.csv, line 1: there is no 'text' or 'sentence'.*--text-column"),
+        ("a.csv", "text,mark\na,b\n", r"a\.csv, line 1: there is no 'label'"),
+        ("a.csv", "\ntext,label\na,b\n", r"a\.csv, line 1: the names of the columns should be here"),
+        ("a.csv", "text,label\na,b\n\nc,\n", r"a\.csv, line 4: a label should be here"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": "x"}\n\n{"text": "a", "label": 1}',
+            r"line 3: the label is a number, and in line 1",
+        ),
+        ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "a", "label": ["x"]}', "line 2: the label is a list"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text": "a", "text_pair": "b", "label": 2}',
+            "line 2: some texts have a pair",
+        ),
         ("a.jsonl", '{"text": "a"}', "there is no 'label'"),
         ("a.jsonl", '{"text": 5, "label": "x"}', "a text should be here, found 5"),
         ("a.jsonl", '{"text": "a", "label": null}', "a label should be here, found None"),
@@ -104,3 +118,33 @@ def test_any_text_survives_csv_and_json(tmp_path_factory, examples):
     assert read_labelled(write(folder / "a.csv", as_csv(wanted))) == wanted
     lines = "\n".join(json.dumps({"text": example.text, "label": example.label}) for example in wanted)
     assert read_labelled(write(folder / "a.jsonl", lines)) == wanted
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_tables_without_names_have_columns_with_numbers(tmp_path, delimiter):
+    name = {",": "a.csv", "\t": "a.tsv"}[delimiter]
+    path = write(tmp_path / name, "".join(delimiter.join(["7", "bad", "a", "b"]) + "\n" for _ in range(2)))
+    assert read_labelled(path, text_column=2, label_column=1) == [LabelledText("a", None, "bad")] * 2
+    assert read_labelled(path, text_column=-1, pair_column=-2, label_column=1) == [LabelledText("b", "a", "bad")] * 2
+    assert read_labelled(path, text_column=2, with_labels=False) == [LabelledText("a")] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("a.csv", {"text_column": 5, "label_column": 0}, r"a\.csv, line 1: there is no column 5, only 2"),
+        ("a.csv", {"text_column": 0}, "the numbers of both text and label"),
+        ("b.csv", {"text_column": 0, "label_column": 1}, r"b\.csv, line 3: 1 columns, and 2 in the first line"),
+        ("a.jsonl", {"text_column": 0, "label_column": 1}, "only columns of .csv and .tsv"),
+    ],
+    ids=str,
+)
+def test_numbers_of_columns_that_are_not_there_are_refused(tmp_path, name, options, message):
+    with pytest.raises(TextError, match=message):
+        read_labelled(write(tmp_path / name, "a,b\n" if name != "b.csv" else "a,b\nc,d\ne\n"), **options)
+
+
+def test_where_labels_are_to_be_found_a_blank_line_is_an_empty_text(tmp_path):
+    wanted = [LabelledText("a"), LabelledText(""), LabelledText("b")]
+    assert read_labelled(write(tmp_path / "a.csv", "text\na\n\nb\n"), with_labels=False) == wanted
+    assert read_labelled(write(tmp_path / "a.jsonl", '{"text": "a"}\n\n{"text": "b"}\n'), with_labels=False) == wanted

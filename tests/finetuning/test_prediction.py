@@ -4,11 +4,13 @@ import json
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.errors import ModelError
 from elmo_hf.finetuning import LabelledText, TaggedSentence, as_conll, as_json, load_head, predict_labels, predict_tags
-from tests.finetuning.toy import sentences, texts, write_bilm
+from tests.finetuning.toy import OTHERS, sentences, texts, write_bilm
 from tests.models import TINY
 
 TOKENIZER = ElmoTokenizer()
@@ -68,3 +70,48 @@ def test_a_tokenizer_that_pads_on_the_left_gives_the_same_tags():
     model, words = head(ElmoForTokenClassification), [sentence.words for sentence in sentences(20, seed=0)]
     left = ElmoTokenizer(padding_side="left")
     assert list(predict_tags(model, left, words)) == list(predict_tags(model, TOKENIZER, words))
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.lists(st.lists(st.sampled_from(OTHERS), max_size=3), max_size=8), size=st.integers(1, 4))
+def test_every_sentence_has_one_record_those_without_words_too(rows, size):
+    tagged = list(predict_tags(head(ElmoForTokenClassification), TOKENIZER, rows, size))
+    assert [sentence.words for sentence in tagged] == rows
+    assert [len(sentence.tags) for sentence in tagged] == [len(words) for words in rows]
+    examples = [LabelledText(" ".join(words)) for words in rows]
+    labelled = list(predict_labels(head(ElmoForSequenceClassification), TOKENIZER, examples, size))
+    assert [result.example for result in labelled] == examples
+    assert [result.label is None for result in labelled] == [not words for words in rows]
+
+
+def test_an_empty_record_is_written_as_one():
+    assert as_conll(TaggedSentence([], [])) == "\n"
+    (result,) = predict_labels(head(ElmoForSequenceClassification), TOKENIZER, [LabelledText("")])
+    assert json.loads(as_json(result)) == {"text": "", "label": None}
+
+
+def saved_head(folder) -> str:
+    model = head(ElmoForTokenClassification)
+    model.save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_head_is_loaded_in_the_precision_that_is_asked_for(tmp_path):
+    folder = saved_head(tmp_path / "head")
+    assert load_head(folder, precision="bf16")[0].dtype == torch.bfloat16
+    assert load_head(folder)[0].dtype == load_head(folder, precision="fp32")[0].dtype == torch.float32
+    model, tokenizer = load_head(folder, precision="int8", device="cpu")
+    assert model.elmo.layers[0].is_quantized
+    model.save_pretrained(tmp_path / "int8")
+    tokenizer.save_pretrained(tmp_path / "int8")
+    for precision in (None, "int8"):
+        assert load_head(str(tmp_path / "int8"), precision=precision)[0].elmo.layers[0].is_quantized
+    with pytest.raises(ModelError, match="was saved as int8 and cannot be had in fp32"):
+        load_head(str(tmp_path / "int8"), precision="fp32")
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta"])
+def test_a_device_that_is_not_here_is_refused(tmp_path, device):
+    with pytest.raises(ModelError, match=rf"The device '{device}' is not here"):
+        load_head(saved_head(tmp_path / "head"), device=device)

@@ -67,11 +67,11 @@ def test_words_with_blanks_inside_and_the_word_for_padding_shift_nothing(file):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("the 1 2\ncat 3\n", "line 2: a word and 2 numbers should be here"),
-        ("the 1 2\ncat 3 4 5\n", "line 2: a word and 2 numbers should be here"),
+        ("the 1 2\ncat 3\n", "line 2: a word and 2 numbers, as in line 1, should be here"),
+        ("the 1 2\ncat 3 4 5\n", "line 2: a word and 2 numbers, as in line 1, should be here"),
         ("the 1 2\ncat 3 x\n", "line 2: could not convert"),
-        ("the 1 2\ncat\n", "line 2: a word and 2 numbers should be here"),
-        ("the\n", "line 1: a word and 0 numbers should be here"),
+        ("the 1 2\ncat\n", "line 2: a word and 2 numbers, as in line 1, should be here"),
+        ("the\n", "line 1: a word and its numbers should be here"),
         ("", "holds no word vectors"),
     ],
     ids=str,

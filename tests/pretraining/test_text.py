@@ -431,8 +431,8 @@ def test_files_and_datasets_make_one_corpus(saved, text_file):
 def test_without_the_library_the_remedy_is_named(saved, monkeypatch):
     folder = saved(train={"text": ROWS})
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert "pip install datasets" in refusal(folder)
-    assert "pip install datasets" in refusal("wikitext")
+    assert 'datasets: pip install "elmo-hf[embed]"' in refusal(folder)
+    assert 'datasets: pip install "elmo-hf[embed]"' in refusal("wikitext")
 
 
 @pytest.mark.parametrize(

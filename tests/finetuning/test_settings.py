@@ -1,0 +1,51 @@
+"""Settings: small data get as many steps as they need; what a user gives is what is done."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_hf.finetuning import FinetuningSettings
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch_size", "epochs", "evaluation_epochs", "patience"),
+    [
+        (1, 4, 600, 50, 12),
+        (80, 4, 30, 3, 10),
+        (200, 8, 24, 2, 12),
+        (500, 16, 20, 2, 10),
+        (1600, 32, 20, 1, 12),
+        (3840, 32, 20, 1, 5),
+        (100_000, 32, 20, 1, 5),
+    ],
+)
+def test_defaults_depend_on_the_number_of_examples(examples, batch_size, epochs, evaluation_epochs, patience):
+    found = FinetuningSettings().for_examples(examples)
+    assert (found.batch_size, found.epochs, found.evaluation_epochs) == (batch_size, epochs, evaluation_epochs)
+    assert found.patience == patience
+
+
+@given(st.integers(1, 10**6), st.integers(1, 8))
+def test_every_size_has_enough_steps_and_is_evaluated(examples, processes):
+    found = FinetuningSettings().for_examples(examples, processes)
+    steps = math.ceil(examples / (found.batch_size * processes))
+    assert steps * found.epochs >= 600
+    assert steps * found.evaluation_epochs * found.patience >= 600
+    assert found.epochs >= 20
+    assert found.evaluation_epochs <= found.epochs
+    assert found.for_examples(examples, processes) == found
+
+
+def test_given_values_are_kept():
+    given_values = {"batch_size": 64, "epochs": 2, "evaluation_epochs": 1, "patience": 1}
+    assert FinetuningSettings(**given_values).for_examples(10) == FinetuningSettings(**given_values)
+    found = FinetuningSettings(epochs=2).for_examples(10)
+    assert (found.evaluation_epochs, found.patience) == (1, 5)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "epochs", "evaluation_epochs", "patience", "learning_rate"])
+def test_zero_is_refused(name):
+    with pytest.raises(ValueError, match=name):
+        FinetuningSettings(**{name: 0})
