@@ -1,12 +1,17 @@
 """A model for inference: of any class, on any device, in the precision that is asked for."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 
+from .configuration_elmo import ElmoConfig
 from .errors import ModelError
 from .modeling_elmo import ElmoPreTrainedModel
 from .quantization_elmo import ElmoInt8Config
+from .text_sources import in_one_line
 
 Precision = Literal["fp32", "bf16", "int8"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -34,20 +39,35 @@ def load_model(
         options: Of `from_pretrained`.
     """
     place = find_device(device)
-    try:
-        config = model_class.config_class.from_pretrained(name)
-        is_int8 = getattr(config, "quantization_config", None) is not None
-        if is_int8 and precision in DTYPES:
-            raise ModelError(f"{name} was saved as int8 and cannot be had in {precision}: take --precision int8.")
-        if precision in DTYPES:
-            options["dtype"] = DTYPES[precision]
-        elif precision == "int8" and not is_int8:
-            options["quantization_config"] = ElmoInt8Config()
+    with loading_errors(name):
+        options |= precision_options(name, precision)
         return model_class.from_pretrained(name, **options).to(place).eval()
+
+
+def precision_options(name: str, precision: Precision | None) -> dict[str, Any]:
+    """The options of `from_pretrained` that load a model in a precision; none where it is not asked for."""
+    if precision is None:
+        return {}
+    is_int8 = ElmoConfig.get_config_dict(name)[0].get("quantization_config") is not None
+    if precision == "int8":
+        return {} if is_int8 else {"quantization_config": ElmoInt8Config()}
+    if is_int8:
+        raise ModelError(f"{name} was saved as int8 and cannot be had in {precision}: take --precision int8.")
+    return {"dtype": DTYPES[precision]}
+
+
+@contextmanager
+def loading_errors(name: str) -> Generator[None]:
+    """Turns what a damaged folder leads to into one error that names it."""
+    try:
+        yield
     except ModelError:
         raise
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{name} cannot be loaded: {' '.join(str(error).split())}") from error
+    except StrictDataclassError as error:
+        reason = str(error.__cause__ or error)
+        raise ModelError(f"{name} cannot be loaded, its config.json is wrong: {in_one_line(reason)}") from error
+    except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
+        raise ModelError(f"{name} cannot be loaded: {in_one_line(error)}") from error
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
@@ -62,4 +82,4 @@ def find_device(name: str | torch.device | None) -> torch.device:
     return device
 
 
-__all__ = ["Precision", "find_device", "load_model"]
+__all__ = ["Precision", "find_device", "load_model", "loading_errors", "precision_options"]

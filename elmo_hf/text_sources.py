@@ -368,7 +368,7 @@ def one_line_errors(problem: str, kind: type[Exception]) -> Generator[None]:
         raise TextError(f"{problem}: {in_one_line(error)}") from error
 
 
-def in_one_line(error: Exception) -> str:
+def in_one_line(error: Exception | str) -> str:
     """What an error says."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 

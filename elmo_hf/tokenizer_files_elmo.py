@@ -36,7 +36,10 @@ def check_tokenizer_files(files: Mapping[str, str | None], name: str):
         name: Of the folder or repository.
     """
     if files.get("tokenizer_file") is None and files.get("vocab_file") is None:
-        raise OSError(f"{name} holds no tokenizer: neither tokenizer.json nor vocab.txt was found.")
+        raise OSError(
+            f"{name} holds no tokenizer: neither tokenizer.json nor vocab.txt was found. Save it beside the "
+            "model: `tokenizer.save_pretrained(folder)`."
+        )
     check_downloads(path for path in files.values() if path is not None)
     for kind in ("special_tokens_map_file", "added_tokens_file"):
         if (path := files.get(kind)) is not None:

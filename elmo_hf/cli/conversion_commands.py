@@ -8,8 +8,8 @@ import typer
 from transformers.utils import logging
 
 from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
-from ..default_model import default_model, find_model
 from ..extras import require
+from .models import find_named_model
 
 convert = typer.Typer()
 
@@ -142,7 +142,7 @@ def convert_to_bilm_hdf5(
     Example: elmo-hf convert to-bilm-hdf5 my-elmo --out my-elmo-hdf5
     """
     require("original weights")
-    _report(conversion.export_bilm_hdf5(find_model(model) if model else default_model(), out), [])
+    _report(conversion.export_bilm_hdf5(find_named_model(model), out), [])
 
 
 def _sentences(check: str | None) -> list[str]:

@@ -14,10 +14,11 @@ from ..embedding.batches import BATCH_TOKENS
 from ..embedding.formats import find_format
 from ..errors import RunError
 from ..extras import require
+from ..model_loading import find_device, precision_options
 from ..processes import part, this_process
 from ..records import kind_of
 from ..text_sources import STANDARD_INPUT
-from .parameters import bad_parameters, model_and_texts
+from .parameters import Device, Precision, bad_parameters, model_and_texts
 
 
 def embed(
@@ -88,6 +89,8 @@ def embed(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an output that is there; begin a stopped run anew.")
     ] = False,
+    device: Device = None,
+    precision: Precision = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read, and count them.")
     ] = False,
@@ -109,7 +112,9 @@ def embed(
         summary = embed_corpus(
             inputs,
             out,
-            embedder=ElmoEmbedder.from_pretrained(name, device=process.device),
+            embedder=ElmoEmbedder.from_pretrained(
+                name, device=find_device(device or process.device), **precision_options(name, precision)
+            ),
             layers=_parse_layers(layers),
             pooling=pooling,
             dtype=dtype,

@@ -13,7 +13,6 @@ from transformers.utils import logging
 from .. import finetuning
 from ..classification_elmo import ElmoForTokenClassification
 from ..configuration_elmo import ElmoConfig
-from ..default_model import default_model, find_model
 from ..extras import require
 from ..finetuning.settings import FinetuningSettings
 from ..model_loading import find_device
@@ -21,6 +20,7 @@ from ..processes import this_process
 from ..publishing.records import RESULTS
 from ..records import kind_of, numbered_lines
 from ..text_sources import split_words
+from .models import find_named_model
 from .parameters import Device, Precision, bad_parameters, parse_assignments
 
 finetune = typer.Typer()
@@ -275,7 +275,7 @@ def _finetune(
             run = finetuning.FinetuningRun(
                 task=task,
                 data=data.of_task(),
-                model=_absolute(find_model(model)) if model else default_model(),
+                model=_absolute(find_named_model(model)),
                 fields=fields,
                 settings=settings | ({"seed": seeds[0]} if seeds else {}),
                 vectors_file=vectors.file and _absolute(vectors.file),
@@ -343,6 +343,7 @@ def predict(
     Example: elmo-hf predict my-tagger sentences.txt
     """
     logging.set_verbosity_error()
+    model = find_named_model(model)
     head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
     options = finetuning.reading_options(model)
     if isinstance(head, ElmoForTokenClassification):

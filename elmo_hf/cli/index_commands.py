@@ -13,8 +13,10 @@ from ..embedding.readers import ReadingOptions, open_corpus
 from ..embedding.sentences import Sentence
 from ..errors import ModelError, TextError
 from ..extras import require
+from ..model_loading import Precision as PrecisionName
+from ..model_loading import find_device, precision_options
 from .models import find_named_model
-from .parameters import bad_parameters
+from .parameters import Device, Precision, bad_parameters
 
 
 def index(
@@ -49,6 +51,8 @@ def index(
             show_default=False,
         ),
     ] = None,
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
     An index of every word of a text by its vector, to be searched with `elmo-hf neighbors`.
@@ -59,7 +63,7 @@ def index(
         require("approximate index")
     logging.set_verbosity_error()
     reading = _Reading(text)  # what is not there is found before the model is loaded
-    embedder = ElmoEmbedder.from_pretrained(find_named_model(model))
+    embedder = _load_embedder(model, device, precision)
     with reading, bad_parameters():
         made = ElmoIndex.build(
             embedder,
@@ -90,6 +94,8 @@ def neighbors(
     model: Annotated[
         str | None, typer.Option("--model", help="Default: the model of the index.", show_default=False)
     ] = None,
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
     The words of an index that are most like a word in its sentence: the cosine, and the sentence.
@@ -101,15 +107,21 @@ def neighbors(
     if not (model or opened.model):
         raise typer.BadParameter("the index was built with a model that has no name.", param_hint="--model")
     with bad_parameters():
-        embedder = _load(opened, model)
+        embedder = _load(opened, model, device, precision)
         found = embedder.neighbors(text, opened, k, same_word=same_word, distinct=distinct, exact=exact or None)
     for neighbour in found:
         typer.echo(_line(neighbour))
 
 
-def _load(opened: ElmoIndex, model: str | None) -> ElmoEmbedder:
+def _load_embedder(model: str | None, device: str | None, precision: PrecisionName | None) -> ElmoEmbedder:
+    name = find_named_model(model)
+    return ElmoEmbedder.from_pretrained(name, device=find_device(device), **precision_options(name, precision))
+
+
+def _load(opened: ElmoIndex, model: str | None, device: str | None, precision: PrecisionName | None) -> ElmoEmbedder:
+    """The model that is named, or that of the index."""
     try:
-        return ElmoEmbedder.from_pretrained(find_named_model(model or opened.model))
+        return _load_embedder(model or opened.model, device, precision)
     except ModelError as error:
         if model is not None:
             raise

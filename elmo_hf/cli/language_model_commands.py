@@ -13,8 +13,10 @@ from ..embedding.readers import ReadingOptions
 from ..embedding.sentences import Sentence
 from ..errors import TextError
 from ..language_model import ElmoLanguageModel, TextScore
+from ..model_loading import Precision as PrecisionName
+from ..model_loading import find_device, precision_options
 from .models import find_named_model
-from .parameters import bad_parameters, model_and_texts
+from .parameters import Device, Precision, bad_parameters, model_and_texts
 
 Model = Annotated[
     str | None,
@@ -44,6 +46,8 @@ def score(
     pretokenized: Annotated[
         bool, typer.Option("--pretokenized", help="Words are what blanks separate; else the tokenizer finds them.")
     ] = False,
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
     How likely each line is: its log-probability forward, backward and both, and how many tokens were predicted.
@@ -51,7 +55,7 @@ def score(
     Example: elmo-hf score my-elmo sentences.txt
     """
     name, inputs = model_and_texts(arguments, model)
-    lm = _load(name)
+    lm = _load(name, device, precision)
     write = _as_json if tokens else _as_columns
     for text_score in lm.score_iter(_texts(inputs, ReadingOptions(words=pretokenized))):
         typer.echo(write(text_score))
@@ -88,6 +92,8 @@ def next_words(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The beginning of a sentence.", show_default=False)],
     model: Model = None,
     number: Number = 10,
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
     The most likely words after a text, and their log-probability.
@@ -95,7 +101,7 @@ def next_words(
     Example: elmo-hf next "He sat on the"
     """
     with bad_parameters():
-        for word, log_prob in _load(model).next_words(text, number):
+        for word, log_prob in _load(model, device, precision).next_words(text, number):
             typer.echo(f"{log_prob:8.3f}  {word}")
 
 
@@ -103,6 +109,8 @@ def previous_words(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The end of a sentence.", show_default=False)],
     model: Model = None,
     number: Number = 10,
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
     The most likely words before a text, and their log-probability.
@@ -110,7 +118,7 @@ def previous_words(
     Example: elmo-hf previous "of the river."
     """
     with bad_parameters():
-        for word, log_prob in _load(model).previous_words(text, number):
+        for word, log_prob in _load(model, device, precision).previous_words(text, number):
             typer.echo(f"{log_prob:8.3f}  {word}")
 
 
@@ -121,6 +129,8 @@ def substitutes(
     ],
     model: Model = None,
     number: Number = 10,
+    device: Device = None,
+    precision: Precision = None,
     rarity: Annotated[float, typer.Option(help="How much rare words are preferred: 0 to 1.")] = 0.0,
 ):
     """
@@ -129,7 +139,7 @@ def substitutes(
     Example: elmo-hf substitutes "He sat on the **bank** of the river."
     """
     with bad_parameters():
-        found = _load(model).substitutes(text, k=number, rarity=rarity)
+        found = _load(model, device, precision).substitutes(text, k=number, rarity=rarity)
     typer.echo(f"{'both':>8}{'forward':>9}{'backward':>9}")
     for word, log_prob, forward, backward in found:
         typer.echo(f"{log_prob:8.3f}{forward:9.3f}{backward:9.3f}  {word}")
@@ -139,6 +149,8 @@ def similar(
     word: Annotated[str, typer.Argument(metavar="WORD", help="Known or not.", show_default=False)],
     model: Model = None,
     number: Number = 10,
+    device: Device = None,
+    precision: Precision = None,
     vectors: Annotated[
         Literal["softmax", "encoder"] | None,
         typer.Option(
@@ -154,13 +166,14 @@ def similar(
     Example: elmo-hf similar Paris
     """
     with bad_parameters():
-        for neighbor, similarity in _load(model).static_neighbors(word, number, vectors):
+        for neighbor, similarity in _load(model, device, precision).static_neighbors(word, number, vectors):
             typer.echo(f"{similarity:6.3f}  {neighbor}")
 
 
-def _load(model: str | None) -> ElmoLanguageModel:
+def _load(model: str | None, device: str | None, precision: PrecisionName | None) -> ElmoLanguageModel:
     logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
-    return ElmoLanguageModel.from_pretrained(find_named_model(model))
+    name = find_named_model(model)
+    return ElmoLanguageModel.from_pretrained(name, device=find_device(device), **precision_options(name, precision))
 
 
 __all__ = ["next_words", "previous_words", "score", "similar", "substitutes"]

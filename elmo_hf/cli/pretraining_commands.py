@@ -11,11 +11,12 @@ from transformers.utils import logging
 
 from .. import pretraining
 from ..extras import require
+from ..model_loading import find_device, precision_options
 from ..processes import this_process
 from ..tokenization_elmo import ElmoTokenizer
 from ..vocabulary_elmo import write_vocabulary
 from .models import find_named_model
-from .parameters import bad_parameters, model_and_texts, parse_assignments
+from .parameters import Device, Precision, bad_parameters, model_and_texts, parse_assignments
 
 Text = Annotated[
     list[str] | None,
@@ -191,6 +192,8 @@ def perplexity(
     pretokenized: Pretokenized = False,
     column: Column = "text",
     split: Split = "test",
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
     Perplexity of each direction on each text: every sentence from a zero state, and with the state carried.
@@ -200,7 +203,8 @@ def perplexity(
     model_name, files = model_and_texts(arguments)
     corpora = [pretraining.Corpus(file, column=column, split=split) for file in files]
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
-    model, tokenizer = pretraining.load_language_model(model_name)
+    model, tokenizer = pretraining.load_language_model(model_name, **precision_options(model_name, precision))
+    model.to(find_device(device))
     encode = pretraining.SentenceEncoder(tokenizer, pretokenized)
     typer.echo(f"{'text':<32}{'state':>10}{'forward':>10}{'backward':>10}{'words':>12}")
     for file, corpus in zip(files, corpora, strict=True):

@@ -9,9 +9,9 @@ import torch
 
 from ..default_model import default_model, find_model
 from ..errors import ModelError
+from ..model_loading import loading_errors
 from ..modeling_elmo import ElmoModel
 from ..staging import staged_folder
-from ..text_sources import in_one_line
 from ..tokenization_elmo import ElmoTokenizer
 from .batches import BATCH_TOKENS
 from .index import ElmoIndex, Neighbour
@@ -75,11 +75,9 @@ class ElmoEmbedder:
         where = {option: value for option, value in kwargs.items() if option in WHERE}
         if dtype is not None:
             kwargs["dtype"] = dtype
-        try:
+        with loading_errors(name):
             found = ElmoModel.from_pretrained(name, output_loading_info=True, **kwargs)
             tokenizer = ElmoTokenizer.from_pretrained(name, **where)
-        except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
-            raise ModelError(f"{name} cannot be loaded: {in_one_line(error)}") from error
         loaded, loading = cast(tuple[ElmoModel, dict[str, Any]], found)
         if missing := sorted(loading["missing_keys"]):
             raise ModelError(

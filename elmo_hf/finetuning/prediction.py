@@ -10,7 +10,7 @@ import torch
 from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
 from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
-from ..model_loading import Precision, load_model
+from ..model_loading import Precision, load_model, loading_errors
 from ..tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText
 from .tagging_data import TaggedSentence
@@ -42,7 +42,7 @@ def load_head(
         name: A folder, or a name on the Hub.
         device, precision: As in [`load_model`].
     """
-    try:
+    with loading_errors(name):
         # Not the Auto class: it would ask on standard input whether to run the code of a foreign model.
         config = ElmoConfig.get_config_dict(name)[0]
         if (model_type := config.get("model_type")) != ElmoConfig.model_type:
@@ -52,10 +52,6 @@ def load_head(
             if kind.__name__ in architectures:
                 model = load_model(kind, name, device=device, precision=precision)
                 return model, ElmoTokenizer.from_pretrained(name)
-    except ModelError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{name} cannot be loaded: {' '.join(str(error).split())}") from error
     raise ModelError(f"{name} is neither a tagger nor a classifier: `elmo-hf finetune` makes one.")
 
 

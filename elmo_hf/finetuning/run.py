@@ -5,7 +5,8 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from transformers import set_seed
 from ..errors import RunError, TextError
 from ..extras import require
 from ..layer_cache_elmo import ElmoLayerCache
+from ..loading_elmo import read_json_object
+from ..locks import RunLock
 from ..processes import part, this_process
 from ..publishing import Records, is_made_here, write_card
 from ..publishing.records import FINETUNING as RUN
@@ -122,13 +125,18 @@ class FinetuningRun:
     @classmethod
     def load(cls, folder: Path) -> "FinetuningRun":
         """The run that was begun in a folder."""
+        if not (folder / RUN).exists():
+            raise RunError(f"{folder} holds no run ({RUN} is missing): leave --resume away to begin one.")
+        stored = read_json_object(folder / RUN)
         try:
-            stored = json.loads((folder / RUN).read_text("utf-8"))
-        except FileNotFoundError:
-            raise RunError(f"{folder} holds no run ({RUN} is missing): leave --resume away to begin one.") from None
-        if "seeds" not in stored:
-            stored["settings"] = FIRST_DEFAULTS | stored["settings"]
-        return cls(**(stored | {"data": TaskData(**stored["data"])}))
+            if "seeds" not in stored:
+                stored["settings"] = FIRST_DEFAULTS | stored["settings"]
+            stored["data"] = TaskData(**stored["data"])
+            return cls(**stored)
+        except (LookupError, TypeError, ValueError) as error:
+            raise RunError(
+                f"{folder / RUN} is damaged ({type(error).__name__}: {error}): train the head again."
+            ) from error
 
     def begin(self, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
         """
@@ -150,7 +158,8 @@ class FinetuningRun:
             folder.mkdir(parents=True, exist_ok=True)
             _write_json(folder / RUN, asdict(self))
         process.wait_for_everyone()
-        return self._train(folder, splits, task, first)
+        with _locked(folder):
+            return self._train(folder, splits, task, first)
 
     @classmethod
     def resume(cls, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
@@ -161,7 +170,8 @@ class FinetuningRun:
         run = cls.load(folder)
         if (folder / RESULTS).exists():
             raise RunError(f"{folder} is finished: its results are in {RESULTS}.")
-        return run._train(folder, *run._read())
+        with _locked(folder):
+            return run._train(folder, *run._read())
 
     def _all_seeds(self) -> list[int]:
         if len(set(self.seeds)) < len(self.seeds):
@@ -338,6 +348,17 @@ def _stage(folder: Path, seed: int) -> Path:
 def _read_finished_seeds(folder: Path) -> list[dict[str, Any]]:
     path = folder / FINISHED_SEEDS
     return json.loads(path.read_text("utf-8"))["seeds"] if path.exists() else []
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Within, no other run of this command has the folder."""
+    if not this_process().is_main_process:
+        yield
+        return
+    with RunLock(folder) as lock:
+        yield
+        lock.release()
 
 
 def _refuse_run(folder: Path):

@@ -4,7 +4,7 @@ import functools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, cast, overload
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 import torch
@@ -58,15 +58,17 @@ class ElmoLanguageModel:
         *,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        **kwargs: Any,
     ) -> "ElmoLanguageModel":
         """
         Args:
             model: A folder, or a name on the Hub. Default: the model that comes with the package.
             device: Where it runs. Default: the CPU.
             dtype: Of its weights. Default: as they were saved.
+            kwargs: Further options of [`ElmoForPreTraining.from_pretrained`], as `quantization_config`.
         """
         name = default_model() if model is None else find_model(os.fspath(model))
-        loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype)
+        loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype, **kwargs)
         loaded.cache_words()
         return cls(loaded if device is None else loaded.to(torch.device(device)), tokenizer)
 
