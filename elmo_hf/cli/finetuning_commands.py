@@ -53,7 +53,9 @@ Epochs = Annotated[
 BatchSize = Annotated[
     int | None, typer.Option(help="Default: 32, fewer for fewer than 640 examples.", show_default=False)
 ]
-LearningRate = Annotated[float | None, typer.Option(help="Default: 0.001.", show_default=False)]
+LearningRate = Annotated[
+    float | None, typer.Option(help="Default: 0.001; 0.002 for fewer than 640 examples.", show_default=False)
+]
 Patience = Annotated[
     int | None,
     typer.Option(

@@ -35,7 +35,7 @@ from .training import CHECKPOINTS, LAYERS, HeadTrainer, build_head
 from .word_vectors import WordVectors, learned_vectors, vectors_from_file
 
 # Of runs that were begun before these settings depended on the number of examples.
-FIRST_DEFAULTS = {"batch_size": 32, "epochs": 20, "evaluation_epochs": 1, "patience": 5}
+FIRST_DEFAULTS = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 20, "evaluation_epochs": 1, "patience": 5}
 SEEDS, FINISHED_SEEDS = "seeds", ".seeds.json"  # checkpoints of several seeds, and the records of those that are done
 
 

@@ -21,7 +21,7 @@ from ..processes import on_cpu, this_process
 from ..quantization_elmo import ElmoInt8Config
 from ..tokenization_elmo import ElmoTokenizer
 from .progress import EpochReport, EvaluateEvery, TrainingClock
-from .settings import LARGEST_BATCH, FinetuningSettings
+from .settings import LARGEST_BATCH, LEARNING_RATE, FinetuningSettings
 from .tasks import Task
 from .word_vectors import WordVectors
 
@@ -119,7 +119,9 @@ class HeadTrainer:
         if self._keeps_layers and model.layer_cache is None:
             model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
         self._datasets = [Examples(examples, task, tokenizer) for examples in (train, dev)]
-        groups = model.param_groups(settings.learning_rate, settings.bilm_learning_rate, settings.weight_decay)
+        groups = model.param_groups(
+            settings.learning_rate or LEARNING_RATE, settings.bilm_learning_rate, settings.weight_decay
+        )
         self.trainer = transformers.Trainer(
             model=model,
             args=self._arguments(settings, len(train)),

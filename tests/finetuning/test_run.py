@@ -264,7 +264,7 @@ def test_a_run_of_an_earlier_version_keeps_its_settings(tmp_path):
     stored = {"task": "tagging", "data": {"train": "a", "dev": "b"}, "model": "c", "settings": {"epochs": 3}}
     (tmp_path / "finetune.json").write_text(json.dumps(stored))
     run = FinetuningRun.load(tmp_path)
-    assert run.settings == {"epochs": 3, "batch_size": 32, "evaluation_epochs": 1, "patience": 5}
+    assert run.settings == {"epochs": 3, "learning_rate": 1e-3, "batch_size": 32, "evaluation_epochs": 1, "patience": 5}
 
 
 def test_a_file_of_another_kind_than_the_training_data_is_named(tmp_path):

@@ -25,6 +25,7 @@ def test_defaults_depend_on_the_number_of_examples(examples, batch_size, epochs,
     found = FinetuningSettings().for_examples(examples)
     assert (found.batch_size, found.epochs, found.evaluation_epochs) == (batch_size, epochs, evaluation_epochs)
     assert found.patience == patience
+    assert found.learning_rate == (0.002 if examples < 640 else 0.001)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 8))
@@ -39,7 +40,7 @@ def test_every_size_has_enough_steps_and_is_evaluated(examples, processes):
 
 
 def test_given_values_are_kept():
-    given_values = {"batch_size": 64, "epochs": 2, "evaluation_epochs": 1, "patience": 1}
+    given_values = {"learning_rate": 0.5, "batch_size": 64, "epochs": 2, "evaluation_epochs": 1, "patience": 1}
     assert FinetuningSettings(**given_values).for_examples(10) == FinetuningSettings(**given_values)
     found = FinetuningSettings(epochs=2).for_examples(10)
     assert (found.evaluation_epochs, found.patience) == (1, 5)
