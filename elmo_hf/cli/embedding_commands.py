@@ -18,6 +18,7 @@ from ..model_loading import find_device, precision_options
 from ..processes import part, this_process
 from ..records import kind_of
 from ..text_sources import STANDARD_INPUT
+from .models import find_named_model
 from .parameters import Device, Precision, bad_parameters, model_and_texts
 
 
@@ -104,10 +105,10 @@ def embed(
     Example: elmo-hf embed sentences.txt --out vectors.parquet
     """
     logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
-    name, inputs = model_and_texts(arguments, model)
+    named, inputs = model_and_texts(arguments, model)
     output_kind = find_format(out, output_format).name.lower()
     require(output_kind, *(input_format or kind_of(source) for source in inputs))
-    process = this_process()
+    name, process = find_named_model(named), this_process()
     with bad_parameters(), _stopped_in_one_line(inputs):
         summary = embed_corpus(
             inputs,

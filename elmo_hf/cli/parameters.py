@@ -13,7 +13,6 @@ from huggingface_hub.errors import StrictDataclassError
 from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
 from ..model_loading import Precision as PrecisionName
 from ..text_sources import FILE_NAME, STANDARD_INPUT
-from .models import find_named_model
 
 # How `huggingface_hub` says that a value has the wrong type.
 ANY_OF_TYPES = re.compile(
@@ -46,9 +45,9 @@ def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
     return values
 
 
-def model_and_texts(arguments: Sequence[str], model: str | None = None) -> tuple[str, list[str]]:
+def model_and_texts(arguments: Sequence[str], model: str | None = None) -> tuple[str | None, list[str]]:
     """
-    The folder or name of the model, and the texts, of `[MODEL] TEXT...`.
+    The folder or name of the model, as [`find_named_model`] takes it, and the texts, of `[MODEL] TEXT...`.
 
     Args:
         model: Where it was named by an option: all arguments are then texts.
@@ -58,7 +57,7 @@ def model_and_texts(arguments: Sequence[str], model: str | None = None) -> tuple
         model = texts.pop(0)
     if not texts:
         raise typer.BadParameter("name at least one text.", param_hint="TEXT")
-    return find_named_model(model), texts
+    return model, texts
 
 
 def _is_model(arguments: Sequence[str]) -> bool:

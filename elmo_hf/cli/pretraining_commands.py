@@ -200,8 +200,9 @@ def perplexity(
 
     Example: elmo-hf perplexity my-elmo heldout.txt
     """
-    model_name, files = model_and_texts(arguments)
+    named, files = model_and_texts(arguments)
     corpora = [pretraining.Corpus(file, column=column, split=split) for file in files]
+    model_name = find_named_model(named)
     logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
     model, tokenizer = pretraining.load_language_model(model_name, **precision_options(model_name, precision))
     model.to(find_device(device))

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import typer
 
-from elmo_hf import default_model
 from elmo_hf.cli.parameters import model_and_texts
 from elmo_hf.embedding import ElmoEmbedder
 
@@ -147,15 +146,12 @@ def test_a_mistake_is_one_line(run, folder, text, tmp_path, arguments, message):
         (["missing.parquet", "text.txt"], None, None, ["missing.parquet", "text.txt"]),
         (["-", "text.txt"], None, None, ["-", "text.txt"]),
         (["me/one", "me/other"], "folder", "folder", ["me/one", "me/other"]),
-        (["elmo-english-compact", "text.txt"], None, None, ["text.txt"]),
+        (["elmo-english-compact", "text.txt"], None, "elmo-english-compact", ["text.txt"]),
     ],
     ids=str,
 )
-def test_the_first_argument_is_the_model_if_it_can_be_no_text(
-    folder, text, arguments, option, model, texts, monkeypatch
-):
-    monkeypatch.setattr("elmo_hf.cli.models._look_up", lambda name: None)  # the Hub has all of them
-    assert model_and_texts(arguments, option) == (model or default_model(), texts)
+def test_the_first_argument_is_the_model_if_it_can_be_no_text(folder, text, arguments, option, model, texts):
+    assert model_and_texts(arguments, option) == (model, texts)
 
 
 def test_a_model_alone_is_not_enough(folder, text):

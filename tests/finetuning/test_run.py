@@ -60,7 +60,8 @@ def test_a_classifier_learns_whether_there_is_a_name(tmp_path):
     assert pipeline("text-classification", str(tmp_path / "out"))("the cat saw Anna")[0]["label"] == "person"
 
 
-def test_every_epoch_is_reported_on_standard_error_alone(tmp_path, capsys):
+def test_every_epoch_is_reported_on_standard_error_alone(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     tagging_run(tmp_path, settings=SETTINGS | {"epochs": 2}).begin(tmp_path / "out")
     output, error = capsys.readouterr()
     assert not output
