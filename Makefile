@@ -2,31 +2,54 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+DEMO := .venv/.demo
+LOWEST := .venv-lowest/.installed
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format golden mixins campaign bench clean
+.PHONY: help demo check test test-all test-lowest lint format golden mixins campaign bench clean
 
 help:  ## This list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
 
 # Installed with the tested versions of constraints.txt; pyproject.toml states the ranges.
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: $(INSTALLED)  ## Look at the vectors of words with two meanings, offline
+# The package and what its picture needs; nothing where the development tools are installed already.
+$(DEMO): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	test -e $(INSTALLED) || $(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable ".[picture]"
+	touch $@
+
+$(LOWEST): pyproject.toml constraints-lowest.txt
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python $(PIP_INSTALL) --constraint constraints-lowest.txt --editable ".[test]"
+	touch $@
+
+demo: $(DEMO)  ## Look at the vectors of words with two meanings, offline
 	$(BIN)/python -m elmo_hf.demo
 
-test: $(INSTALLED)  ## Run the tests
+check: lint  ## Format, lint, types and the fast tests, before each commit
+	$(BIN)/python -m pytest -m "not slow and not medium"
+
+test: $(INSTALLED)  ## Run the tests, except the slow ones
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(INSTALLED)  ## Run all tests
 	$(BIN)/python -m pytest
+
+test-lowest: $(LOWEST)  ## Run the core tests with the oldest supported dependencies, in .venv-lowest
+	.venv-lowest/bin/python -m pytest -m "not slow" tests/modeling tests/embedding tests/finetuning tests/hub tests/frozen
 
 lint: $(INSTALLED)  ## Check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/ty check --quiet
 
-format: $(INSTALLED)  ## Bring the code into form
+format: $(INSTALLED)  ## Apply the format and the fixes that ruff can make
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -36,7 +59,7 @@ golden: $(INSTALLED)  ## Fetch the originals' vectors for the golden tests from 
 mixins: $(INSTALLED)  ## Fetch transformers' own test mixins from the package index
 	$(BIN)/python -m tests.mixins.fetch
 
-campaign: $(INSTALLED)  ## Try faults of every kind: damaged files, kills, full disks, a Hub that fails; minutes
+campaign: $(INSTALLED)  ## Test recovery from damaged files, kills, full disks and Hub failures: half an hour
 	$(BIN)/python -m tests.campaign --json benchmarks/results/campaign.json
 
 bench: $(INSTALLED)  ## Measure speed and memory beside the originals; the documentation's results and pictures

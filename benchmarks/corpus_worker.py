@@ -27,7 +27,7 @@ class Ours(worker.Ours):
 
     def embed(self, text: str, out: str):
         """All layers of all words, in AllenNLP's layout."""
-        from elmo_hf.embedding import embed_corpus
+        from elmo_hf.corpus import embed_corpus
 
         embed_corpus([text], out, embedder=self.embedder, layers="all", words=True, progress=False)
 

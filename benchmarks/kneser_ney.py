@@ -27,8 +27,8 @@ import numpy as np
 
 from benchmarks.report import table
 from benchmarks.texts import ENGLISH
+from elmo_hf.modeling.tokenizer_files_elmo import index_words, read_vocabulary
 from elmo_hf.pretraining.text import Corpus, split_words
-from elmo_hf.vocabulary_elmo import index_words, read_vocabulary
 
 BEGIN, END, UNKNOWN = SPECIALS = ("<S>", "</S>", "<UNK>")
 # KenLM's `--discount_fallback`: for counts of 0, 1, 2, and 3 or more.

@@ -18,9 +18,8 @@ from torch.nn import functional as F
 from benchmarks.peers import serve
 from benchmarks.worker import Batch
 from elmo_hf import ElmoConfig
-from elmo_hf.products_elmo import ROWS_PER_BLOCK
-from elmo_hf.recurrence_elmo import many_steps
-from elmo_hf.token_encoder_elmo import WINDOWS_PER_CHUNK, WINDOWS_PER_PACKED_CHUNK, word_chunks
+from elmo_hf.modeling.products_elmo import ROWS_PER_BLOCK
+from elmo_hf.modeling.token_encoder_elmo import WINDOWS_PER_CHUNK, WINDOWS_PER_PACKED_CHUNK, word_chunks
 
 # Long products are also tried in pieces, whose output stays near the cache.
 ROWS_PER_PIECE = 128
@@ -91,15 +90,9 @@ def products_of(config: ElmoConfig, char_ids: np.ndarray, packs: bool = True) ->
     steps = [int((lengths > step).sum()) for step in range(lengths.max())]
     directions = config.num_directions
     for layer in range(config.num_hidden_layers):
-        many = many_steps(steps, 4 * cells * size)
-        if many < len(steps):
-            rows = sum(steps[many:])
-            products.append(Product(f"layer {layer}, inputs", Shape(rows, size, 4 * cells, directions)))
-        for step, rows in enumerate(steps):
-            if step < many:
-                products.append(Product(f"layer {layer}, gates", Shape(rows, 2 * size, 4 * cells, directions)))
-            else:
-                products.append(Product(f"layer {layer}, recurrence", Shape(rows, size, 4 * cells, directions)))
+        products.append(Product(f"layer {layer}, inputs", Shape(sum(steps), size, 4 * cells, directions)))
+        for rows in steps:
+            products.append(Product(f"layer {layer}, recurrence", Shape(rows, size, 4 * cells, directions)))
             if config.projection_size is not None:
                 products.append(Product(f"layer {layer}, projection", Shape(rows, cells, size, directions)))
     return products

@@ -11,10 +11,10 @@ import torch
 from torch.nn import functional as F
 
 from elmo_hf import ElmoForPreTraining, ElmoModel, ElmoStates
-from elmo_hf.modeling_elmo import ElmoModelOutput
-from elmo_hf.recurrence_elmo import ElmoRecurrentLayer
-from elmo_hf.softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax, log_expected_count, log_uniform_sample
-from elmo_hf.token_encoder_elmo import ElmoTokenEncoder
+from elmo_hf.modeling.lstm_elmo import ElmoRecurrentLayer
+from elmo_hf.modeling.modeling_elmo import ElmoModelOutput
+from elmo_hf.modeling.softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax, log_expected_count, log_uniform_sample
+from elmo_hf.modeling.token_encoder_elmo import ElmoTokenEncoder
 
 
 def token_vectors(encoder: ElmoTokenEncoder, char_ids: torch.Tensor) -> torch.Tensor:
@@ -89,7 +89,7 @@ def run_model(elmo: ElmoModel, input_ids, char_ids, attention_mask, **_: Any) ->
     """What a head asks of its [`ElmoModel`]: every layer of both directions, for whole sentences."""
     mask = attention_mask != 0
     tokens = token_vectors(elmo.token_encoder, char_ids.flatten(0, 1)).unflatten(0, mask.shape)
-    keep, states = torch.ones_like(mask, dtype=tokens.dtype), elmo._states(None, mask, 2)
+    keep, states = torch.ones_like(mask, dtype=tokens.dtype), elmo._initial_states(None, mask, 2)
     forward, _ = direction_layers(elmo, 0, tokens, keep, mask, states)
     backward, _ = direction_layers(elmo, 1, tokens.flip(1), keep, mask.flip(1), states)
     both = [torch.cat([there, back.flip(1)], dim=-1) for there, back in zip(forward, backward, strict=True)]
@@ -109,7 +109,7 @@ def pretraining_loss(
     elmo = model.elmo
     mask = torch.ones_like(inputs["labels"], dtype=torch.bool)
     keep = 1 - inputs["state_resets"].float()
-    states = elmo._states(states, mask, 2)
+    states = elmo._initial_states(states, mask, 2)
     losses, after = [], []
     for direction, prefix in enumerate(["", "backward_"]):
         char_ids, labels = inputs[f"{prefix}char_ids"], inputs[f"{prefix}labels"].flatten()
@@ -140,12 +140,14 @@ def softmax_loss(softmax: ElmoSoftmax | ElmoAdaptiveSoftmax, hidden: torch.Tenso
 def _adaptive_loss(softmax: ElmoAdaptiveSoftmax, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """As `torch.nn.AdaptiveLogSoftmaxWithLoss` does it."""
     first, head_labels, loss = softmax.bounds[0], labels.clone(), hidden.new_zeros(())
-    for group, tail in enumerate(softmax.tails):
+    for group, (down, up) in enumerate(softmax.tails):
         start, stop = softmax.bounds[group], softmax.bounds[group + 1]
         members = (labels >= start) & (labels < stop)
         head_labels[members] = first + group
-        loss = loss + F.cross_entropy(tail(hidden[members]), labels[members] - start, reduction="sum")
-    return loss + F.cross_entropy(softmax.head(hidden), head_labels, reduction="sum")
+        logits = F.linear(F.linear(hidden[members], down.weight), up.weight, up.bias)
+        loss = loss + F.cross_entropy(logits, labels[members] - start, reduction="sum")
+    logits = F.linear(hidden, softmax.head.weight, softmax.head.bias)
+    return loss + F.cross_entropy(logits, head_labels, reduction="sum")
 
 
 __all__ = ["pretraining_loss", "run_model", "softmax_loss", "token_vectors"]

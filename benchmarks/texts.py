@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import SHARED
-from elmo_hf.characters_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
+from elmo_hf.modeling.encoding_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
 
 ENGLISH = SHARED / "corpora" / "english"
 HELDOUT = ENGLISH / "heldout.txt.xz"

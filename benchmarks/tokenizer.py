@@ -38,13 +38,14 @@ from benchmarks.report import add_json_option, describe, machine, spread, table,
 from benchmarks.sides import ALLENNLP
 from benchmarks.texts import ENGLISH, read_corpus
 from elmo_hf import ElmoTokenizer
-from elmo_hf.encoded_batch_elmo import EncodedBatch
+from elmo_hf.modeling import tokenization_elmo
+from elmo_hf.modeling.encoding_elmo import EncodedBatch
 from tests.ordinary_text import ordinary_text
 
 BATCH_SIZES = [1, 64, 1000]
-# Part of the time → the methods that take it.
+# Part of the time → the methods and functions that take it.
 PARTS = {
-    "Rust": [(ElmoTokenizer, "_encode_in_rust")],
+    "Rust": [(tokenization_elmo, "encode_in_rust")],
     "reading the encodings": [(EncodedBatch, name) for name in ("__init__", "__getitem__", "source_words")],
     "character rows": [(ElmoTokenizer, "_ids_and_rows")],
     "tensors": [(EncodedBatch, "by_encoding")],
@@ -94,7 +95,7 @@ class Stopwatch:
         return wrapper
 
     @contextmanager
-    def watching(self, parts: dict[str, list[tuple[type, str]]]) -> Iterator[None]:
+    def watching(self, parts: dict[str, list[tuple[Any, str]]]) -> Iterator[None]:
         with ExitStack() as stack:
             for part, methods in parts.items():
                 for owner, name in methods:

@@ -21,11 +21,12 @@ from tqdm import tqdm
 from benchmarks.report import processor, table
 from benchmarks.training_sizes import SIZES, Size, streams_of_text
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoStates
+from elmo_hf.modeling.lstm_elmo import ElmoPacking
+from elmo_hf.modeling.modeling_elmo import _states_after
 from elmo_hf.pretraining import PretrainingSettings
 from elmo_hf.pretraining.compilation import compiled_kernels
 from elmo_hf.pretraining.sparse_gradients import clip_sparse_grad_norm_, use_sparse_gradients
 from elmo_hf.pretraining.streams import Window
-from elmo_hf.recurrence_elmo import ElmoPacking
 
 PARTS = ["data", "character encoder", "recurrence", "softmax", "optimiser"]
 
@@ -73,14 +74,14 @@ class TimedSteps:
         cast: Any = torch.autocast("cpu", torch.bfloat16) if self.precision == "bf16" else contextlib.nullcontext()
         with cast, self._timed("character encoder"):
             rows = [(None, inputs["char_ids"]), (None, inputs["backward_char_ids"])]
-            tokens = model._encode_rows(rows, mask)  # (2, words, output_size)
+            tokens = torch.cat(elmo._encode_rows(rows, mask), dim=-1)  # (batch, words, hidden_size)
             cut_tokens = tokens.detach().float().requires_grad_()
         with cast, self._timed("recurrence"):
             packing = ElmoPacking.of(mask, None, [0, 0])
-            states = elmo._states(self.states, mask, 2)
-            resets = inputs["state_resets"][mask]
-            layers, _, ends = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
-            states = elmo._states_after(ends, packing, states)
+            states = elmo._initial_states(self.states, mask, 2)
+            resets = elmo._packed_resets(inputs["state_resets"], packing, [0, 0])
+            layers, last_states = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
+            states = _states_after(last_states, packing, states)
             cut_top = layers[-1].detach().requires_grad_()
         with cast, self._timed("softmax"):
             tops = model.dropout(cut_top).chunk(2, dim=-1)

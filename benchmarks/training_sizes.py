@@ -5,9 +5,9 @@ from typing import Any
 
 from benchmarks.texts import ENGLISH
 from elmo_hf import ElmoTokenizer
+from elmo_hf.modeling.tokenizer_files_elmo import read_vocabulary
 from elmo_hf.pretraining import Corpus, PretrainingSettings, SentenceEncoder, build_config
 from elmo_hf.pretraining.streams import Reader, Streams
-from elmo_hf.vocabulary_elmo import read_vocabulary
 
 WINDOW = 20
 

@@ -13,8 +13,8 @@ from benchmarks.plain import pretraining_loss
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoStates
 from elmo_hf.pretraining import PretrainingSettings
 from elmo_hf.pretraining.compilation import compiled_kernels
-from elmo_hf.pretraining.memory import keep_freed_memory
 from elmo_hf.pretraining.sparse_gradients import clip_sparse_grad_norm_, use_sparse_gradients
+from elmo_hf.runtime.allocator import keep_freed_memory
 
 
 def read_window(file: str) -> dict[str, torch.Tensor]:

@@ -1,10 +1,11 @@
 """Foreign ELMo checkpoints to and from folders that `from_pretrained` loads: one file a format."""
 
+from elmo_hf.errors import ConversionError
+
 from .allennlp import convert_allennlp
 from .bilm_hdf5 import convert_bilm_hdf5, export_bilm_hdf5, write_bilm_hdf5
 from .check import layer_norms
 from .download import DownloadError
-from .folder import ConversionError
 from .originals import convert_original, find_original, known_originals
 from .provenance import read_provenance
 

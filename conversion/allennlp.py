@@ -21,13 +21,14 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import torch
 
-from elmo_hf.configuration_elmo import ElmoConfig
-from elmo_hf.modeling_elmo import ElmoModel
-from elmo_hf.staging import staged_folder
+from elmo_hf.errors import ConversionError
+from elmo_hf.modeling.configuration_elmo import ElmoConfig
+from elmo_hf.modeling.modeling_elmo import ElmoModel
+from elmo_hf.runtime.staging import staged_folder
 
 from .arrays import Views, check_arrays, check_float, fill_views
 from .bilm_hdf5 import count_parameters
-from .folder import ConversionError, full_disk_errors, load_tokenizer, save_folder, word_ids
+from .folder import full_disk_errors, load_tokenizer, save_folder, word_ids
 from .limits import check_memory
 from .options import config_errors, parse_object, read_object
 from .provenance import provenance

@@ -5,9 +5,8 @@ from typing import Any
 
 import torch
 
-from elmo_hf import ElmoModel
-
-from .folder import ConversionError
+from elmo_hf.errors import ConversionError
+from elmo_hf.modeling.modeling_elmo import ElmoModel
 
 # Name of a foreign array → the parameters that it holds, as views in its layout, stacked along the first dimension.
 Views = Mapping[str, list[torch.Tensor]]

@@ -14,15 +14,16 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig
 
-from elmo_hf.configuration_elmo import ElmoConfig
-from elmo_hf.extras import import_extra
-from elmo_hf.hdf5_files import PatientFile
-from elmo_hf.modeling_elmo import DIRECTIONS, ElmoModel
-from elmo_hf.staging import staged_folder
-from elmo_hf.tokenization_elmo import ElmoTokenizer
+from elmo_hf.errors import ConversionError
+from elmo_hf.modeling.configuration_elmo import ElmoConfig
+from elmo_hf.modeling.modeling_elmo import DIRECTIONS, ElmoModel
+from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
+from elmo_hf.runtime.extras import import_extra
+from elmo_hf.runtime.hdf5_files import PatientFile
+from elmo_hf.runtime.staging import staged_folder
 
 from .arrays import Views, check_arrays, check_float, count_values, fill_views
-from .folder import ConversionError, full_disk_errors, load_tokenizer, save_folder, word_ids
+from .folder import full_disk_errors, load_tokenizer, save_folder, word_ids
 from .limits import check_memory
 from .options import config_errors, read_object
 from .provenance import provenance

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import torch
 
-from elmo_hf.modeling_elmo import ElmoModel
-from elmo_hf.tokenization_elmo import ElmoTokenizer
+from elmo_hf.modeling.modeling_elmo import ElmoModel
+from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
 
 
 def layer_norms(folder: str | os.PathLike, sentences: list[str], words: int = 8) -> Iterator[tuple[str, list[float]]]:

@@ -11,18 +11,15 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from elmo_hf.modeling_elmo import ElmoModel
+from elmo_hf.errors import ConversionError
+from elmo_hf.modeling.modeling_elmo import ElmoModel
+from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
 from elmo_hf.publishing import write_card
-from elmo_hf.tokenization_elmo import ElmoTokenizer
 
 from .provenance import write_provenance
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-
-
-class ConversionError(ValueError):
-    """A checkpoint that cannot be converted; the message says what was expected and what was found."""
 
 
 @contextmanager

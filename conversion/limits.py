@@ -1,6 +1,6 @@
 """What a foreign file may ask for: memory in proportion to its own size. A file that asks for more is refused first."""
 
-from .folder import ConversionError
+from elmo_hf.errors import ConversionError
 
 # Weights hardly shrink when they are compressed. What grows by more than this holds something else.
 LARGEST_EXPANSION = 20

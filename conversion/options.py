@@ -9,7 +9,7 @@ from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
 
-from .folder import ConversionError
+from elmo_hf.errors import ConversionError
 
 
 def read_object(path: str | os.PathLike) -> dict[str, Any]:

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import torch
 from huggingface_hub import constants
 
-from elmo_hf.configuration_elmo import ElmoConfig
-from elmo_hf.modeling_elmo import ElmoModel
-from elmo_hf.staging import staged_folder
-from elmo_hf.tokenization_elmo import ElmoTokenizer
+from elmo_hf.errors import ConversionError, counted, did_you_mean
+from elmo_hf.modeling.configuration_elmo import ElmoConfig
+from elmo_hf.modeling.modeling_elmo import ElmoModel
+from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
+from elmo_hf.runtime.staging import staged_folder
 
 from .bilm_hdf5 import count_parameters, load_bilm_hdf5, require_h5py
 from .download import download
-from .folder import ConversionError, full_disk_errors, save_folder
+from .folder import full_disk_errors, save_folder
 from .options import config_errors, read_object
 from .provenance import file_sha256, provenance
 
@@ -87,8 +88,9 @@ def find_original(name: str, folder: str | os.PathLike | None = None) -> Origina
     for original in originals:
         if name in (original.name, *original.facts["names"]):
             return original
-    known = ", ".join(original.name for original in originals)
-    raise ConversionError(f"No published model is known as {name!r}: choose from {known}.")
+    known = [original.name for original in originals]
+    suggestion = did_you_mean(name, [*known, *(other for original in originals for other in original.facts["names"])])
+    raise ConversionError(f"No published model is known as {name!r}{suggestion}: choose from {', '.join(known)}.")
 
 
 def convert_original(
@@ -232,7 +234,7 @@ def _check_values(original: Original, model: ElmoModel, tokenizer: ElmoTokenizer
                 f"These are not the weights of {original.name}: the first component of {word!r} in layer 0 "
                 f"({sentence!r}) should be {expected}, found {found:.8f}."
             )
-    checks.done.append(f"layer 0 of {len(facts['values'])} words against {facts['source']}")
+    checks.done.append(f"layer 0 of {counted(len(facts['values']), 'word')} against {facts['source']}")
 
 
 __all__ = ["Original", "convert_original", "find_original", "known_originals"]

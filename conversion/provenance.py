@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_hf._version import __version__
-from elmo_hf.publishing.records import CONVERSION as PROVENANCE_FILE
+from elmo_hf.runtime.run_records import CONVERSION as PROVENANCE_FILE
 
 
 def provenance(source: str, parameters: int, **files: str | os.PathLike | None) -> dict[str, Any]:

@@ -1,45 +1,87 @@
-"""ELMo, deep contextualised word representations, as a Hugging Face model. Importing it registers the Auto classes."""
+"""
+ELMo, deep contextualised word representations, as a Hugging Face model.
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForPreTraining,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-)
+The import is cheap: public names are imported when they are used. The Auto classes of transformers know ELMo as soon as
+they are imported themselves, before or after this package.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
-from .classification_elmo import (
-    ElmoForSequenceClassification,
-    ElmoForTokenClassification,
-    ElmoTaskModel,
-    ElmoTokenClassifierOutput,
-)
-from .configuration_elmo import ElmoConfig
-from .default_model import default_model
-from .embedding import ElmoEmbedder, ElmoIndex, Neighbour, Occurrence
-from .language_model import ElmoLanguageModel, score
-from .layer_cache_elmo import ElmoLayerCache
-from .mixer_elmo import ElmoMixer
-from .modeling_elmo import ElmoModel, ElmoModelOutput, ElmoPreTrainedModel, ElmoStates
-from .modeling_pretraining_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
-from .quantization_elmo import ElmoInt8Config
-from .tokenization_elmo import ElmoTokenizer
+from .registration import install_import_hook, register_if_due
 
-AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
-AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
-AutoModelForPreTraining.register(ElmoConfig, ElmoForPreTraining, exist_ok=True)
-AutoModelForSequenceClassification.register(ElmoConfig, ElmoForSequenceClassification, exist_ok=True)
-AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification, exist_ok=True)
-AutoTokenizer.register(ElmoConfig, fast_tokenizer_class=ElmoTokenizer, exist_ok=True)
-# What `save_pretrained` copies and names in `auto_map`, for `trust_remote_code` where this package is not installed.
-ElmoConfig.register_for_auto_class()
-ElmoModel.register_for_auto_class("AutoModel")
-ElmoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
-ElmoForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
-ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
-ElmoTokenizer.register_for_auto_class()
+if TYPE_CHECKING:
+    from .corpus import embed_corpus
+    from .embedding import ElmoEmbedder, Occurrence
+    from .index import ElmoIndex, Neighbour
+    from .language_model import ElmoLanguageModel, score
+    from .modeling.caches_elmo import ElmoLayerCache
+    from .modeling.configuration_elmo import ElmoConfig
+    from .modeling.modeling_elmo import (
+        ElmoForPreTraining,
+        ElmoForPreTrainingOutput,
+        ElmoMixer,
+        ElmoModel,
+        ElmoModelOutput,
+        ElmoStates,
+    )
+    from .modeling.modeling_heads_elmo import (
+        ElmoForSequenceClassification,
+        ElmoForTokenClassification,
+        ElmoTaskModel,
+        ElmoTokenClassifierOutput,
+    )
+    from .modeling.pretrained_elmo import ElmoPreTrainedModel
+    from .modeling.quantization_elmo import ElmoInt8Config
+    from .modeling.tokenization_elmo import ElmoTokenizer
+    from .runtime.default_model import default_model
+
+# The modules of the public names; the imports above, which are for type checkers, say the same.
+_MODULES = {
+    "corpus": ["embed_corpus"],
+    "embedding": ["ElmoEmbedder", "Occurrence"],
+    "index": ["ElmoIndex", "Neighbour"],
+    "language_model": ["ElmoLanguageModel", "score"],
+    "modeling.configuration_elmo": ["ElmoConfig"],
+    "modeling.caches_elmo": ["ElmoLayerCache"],
+    "modeling.modeling_elmo": [
+        "ElmoForPreTraining",
+        "ElmoForPreTrainingOutput",
+        "ElmoMixer",
+        "ElmoModel",
+        "ElmoModelOutput",
+        "ElmoStates",
+    ],
+    "modeling.modeling_heads_elmo": [
+        "ElmoForSequenceClassification",
+        "ElmoForTokenClassification",
+        "ElmoTaskModel",
+        "ElmoTokenClassifierOutput",
+    ],
+    "modeling.pretrained_elmo": ["ElmoPreTrainedModel"],
+    "modeling.quantization_elmo": ["ElmoInt8Config"],
+    "modeling.tokenization_elmo": ["ElmoTokenizer"],
+    "runtime.default_model": ["default_model"],
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_SUBPACKAGES = {
+    "cli",
+    "conversion",
+    "corpus",
+    "data",
+    "demo",
+    "embedding",
+    "errors",
+    "finetuning",
+    "index",
+    "language_model",
+    "model_cards",
+    "modeling",
+    "pretraining",
+    "publishing",
+    "runtime",
+}
 
 __all__ = [
     "ElmoConfig",
@@ -64,5 +106,25 @@ __all__ = [
     "Occurrence",
     "__version__",
     "default_model",
+    "embed_corpus",
     "score",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name, or a subpackage, when it is first used."""
+    if name in _MODULE_OF:
+        value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+        register_if_due()  # if an import was in progress when the Auto classes were imported
+        globals()[name] = value
+        return value
+    if name in _SUBPACKAGES:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBPACKAGES})
+
+
+install_import_hook()

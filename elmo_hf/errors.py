@@ -1,8 +1,15 @@
-"""What may be wrong with a user's text, models and folders; each message is one line that says so, and what to do."""
+"""
+What can be wrong with a user's text, models and folders, and how messages about it are worded. Each message is one line
+that names the problem and the remedy. This module imports nothing but the standard library: every part of the package
+may import it.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class TextError(ValueError):
-    """What is wrong with a text or with examples."""
+    """A text or a set of examples that cannot be read or used."""
 
 
 class ModelError(ValueError):
@@ -14,7 +21,11 @@ class FolderError(ValueError):
 
 
 class RunError(ValueError):
-    """What is wrong with a run's folder."""
+    """A run's folder that cannot be used as asked."""
+
+
+class ConversionError(ValueError):
+    """A checkpoint that cannot be converted; the message says what was expected and what was found."""
 
 
 class CheckpointError(RuntimeError):
@@ -26,7 +37,41 @@ class DivergenceError(RuntimeError):
 
 
 class HubError(RuntimeError):
-    """What the Hub refused, or the way there did not let through."""
+    """A request that the Hub refused, or that did not reach it."""
 
 
-__all__ = ["CheckpointError", "DivergenceError", "FolderError", "HubError", "ModelError", "RunError", "TextError"]
+def in_one_line(error: Exception | str) -> str:
+    """The text of an error without line breaks, 300 characters at most; its class where it has no text."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` with the closest of the known names, to append to a name; empty where none is close."""
+    matches = {candidate.lower(): candidate for candidate in known}  # a wrong case is the commonest mistake
+    close = get_close_matches(name.lower(), matches, n=1)
+    return f" (did you mean {matches[close[0]]!r}?)" if close else ""
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """
+    A count and its noun: "1 file", "2,000 files".
+
+    Args:
+        plural: Default: the noun and an "s".
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+__all__ = [
+    "CheckpointError",
+    "ConversionError",
+    "DivergenceError",
+    "FolderError",
+    "HubError",
+    "ModelError",
+    "RunError",
+    "TextError",
+    "counted",
+    "did_you_mean",
+    "in_one_line",
+]

@@ -6,7 +6,7 @@ ROOT = Path(__file__).parent.parent
 HOLD_LOCK = """
 import sys, time
 from pathlib import Path
-from elmo_hf.locks import RunLock
+from elmo_hf.runtime.locks import RunLock
 RunLock(Path(sys.argv[1])).acquire()
 print("held", flush=True)
 time.sleep(600)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoModel
 from elmo_hf.conversion.bilm_hdf5 import bilm_views
-from elmo_hf.modeling_elmo import DIRECTIONS
+from elmo_hf.modeling.modeling_elmo import DIRECTIONS
 from tests.reference import ReferenceBiLm
 
 TINY = {

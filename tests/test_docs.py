@@ -14,6 +14,8 @@ from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
 from tests.conftest import ROOT
 from tests.models import TINY, tiny_model
 
+pytestmark = pytest.mark.medium
+
 
 def code_blocks(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), flags=re.DOTALL)

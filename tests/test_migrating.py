@@ -17,6 +17,8 @@ from elmo_hf.finetuning.settings import FinetuningSettings
 from tests.conftest import ROOT
 from tests.models import reference_of, tiny_model
 
+pytestmark = pytest.mark.medium
+
 TEXT = (ROOT / "docs/migrating.md").read_text("utf-8")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 FILE = "The bank was closed .\nGood morning\nNo\n" * 30  # more than a batch

@@ -17,6 +17,8 @@ from elmo_hf.conversion import write_bilm_hdf5
 from tests.conftest import ROOT
 from tests.models import tiny_model
 
+pytestmark = pytest.mark.medium
+
 SENTENCE = "The cat sat on the mat."
 PIP = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
 
@@ -52,6 +54,7 @@ def test_the_wheel_holds_every_file_of_the_package_under_its_import_name(wheel):
     assert found == expected
 
 
+@pytest.mark.slow
 def test_the_wheel_alone_in_an_empty_environment_works_as_the_checkout_does(wheel, tmp_path):
     model = tiny_model(vocab_size=3)
     write_bilm_hdf5(model, tmp_path / "options.json", tmp_path / "weights.hdf5")

@@ -1,7 +1,7 @@
 """
 `elmo-hf`: parses, calls, prints.
 
-What is wrong with a user's arguments, files or machine is one line and exit code 2. Anything else is a bug of this
+What is wrong with a user's arguments, files or machine is one line and exit code 2. Anything else is a bug in this
 package: one line that asks for a report, and exit code 1.
 """
 
@@ -9,29 +9,36 @@ import os
 import sys
 import traceback
 from logging import WARNING, getLogger
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, NoReturn
 
 import typer
-from transformers.utils import logging
 
-from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
 from .._version import __version__
-from ..errors import CheckpointError, DivergenceError, FolderError, HubError, ModelError, RunError, TextError
+from ..errors import (
+    CheckpointError,
+    ConversionError,
+    DivergenceError,
+    FolderError,
+    HubError,
+    ModelError,
+    RunError,
+    TextError,
+)
 from .conversion_commands import convert
 from .embedding_commands import embed
-from .finetuning_commands import finetune, predict
+from .finetuning_commands import finetune
 from .index_commands import index, neighbors
 from .language_model_commands import next_words, previous_words, score, similar, substitutes
+from .prediction_commands import predict
 from .pretraining_commands import perplexity, pretrain, vocab
 from .publishing_commands import card, pull, push
+from .usage_errors import UsageError, usage_message
 
 TRACEBACK = "ELMO_HF_TRACEBACK"  # the environment variable that asks for tracebacks
 SETTINGS = {"help_option_names": ["-h", "--help"]}
-# Typer brings its own copy of click; the first base of `BadParameter` is its `UsageError`.
-UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 # What is wrong with the user's files or machine, in a message that says so.
 MISTAKES = (
-    conversion.ConversionError,
+    ConversionError,
     TextError,
     RunError,
     ModelError,
@@ -64,7 +71,7 @@ def _print_version(wanted: bool):
 def elmo_hf(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ):
     """ELMo, deep contextualised word representations, as a Hugging Face model."""
@@ -74,12 +81,11 @@ def elmo_hf(
 
 def main():
     """The command's entry point."""
-    logging.disable_progress_bar()  # of transformers, for loading and saving
     getLogger("jieba").addFilter(lambda record: record.levelno >= WARNING)  # not how it loads its dictionary
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except UsageError as error:
-        message = f"{error.format_message()} (elmo-hf --help says more)"
+        message = usage_message(error)
     except typer.Abort:
         message = "stopped"
     except MISTAKES as error:
@@ -97,14 +103,14 @@ def main():
 
 
 def _exit_with_bug(error: Exception) -> NoReturn:
-    """Ends with one line about an error that should have been foreseen, or with all of it where that is asked for."""
+    """Exits with one line about an unexpected error, or with its traceback if the environment asks for it."""
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)
     else:
         place = traceback.extract_tb(error.__traceback__)[-1]
         what = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         print(
-            f"elmo-hf: unexpected error ({what}, {os.path.basename(place.filename)}:{place.lineno}). This is a bug of "
+            f"elmo-hf: unexpected error ({what}, {os.path.basename(place.filename)}:{place.lineno}). This is a bug in "
             f"elmo-hf: please report it with what the same command prints after `export {TRACEBACK}=1`.",
             file=sys.stderr,
         )

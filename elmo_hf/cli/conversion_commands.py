@@ -5,25 +5,25 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from transformers.utils import logging
 
-from .. import conversion  # ty: ignore[import-not-found]  (a folder beside the package, mapped when installed)
-from ..extras import require
-from .models import find_named_model
+from ..runtime.extras import require
+from .parameters import DEFAULT_MODEL, NewFolder, quiet_transformers
 
 convert = typer.Typer()
 
-Out = Annotated[Path, typer.Option("--out", help="The folder to write; new or empty.", show_default=False)]
 Vocab = Annotated[
     Path | None,
-    typer.Option(help="The original vocab.txt, for word ids. The vectors do not depend on it.", show_default=False),
+    typer.Option(
+        help="The original vocab.txt, which gives words their ids. The vectors do not depend on it.", show_default=False
+    ),
 ]
-Dtype = Annotated[Literal["float32", "float16", "bfloat16"], typer.Option(help="Precision of the stored weights.")]
+Dtype = Annotated[Literal["float32", "float16", "bfloat16"], typer.Option(help="Data type of the stored weights.")]
 Check = Annotated[
     str | None,
     typer.Option(
         metavar="SENTENCES",
-        help="A sentence, or a file with one a line: print the norms of their words' vectors in every layer.",
+        help="A sentence, or a file with one sentence per line: print the norms of the words' vectors in each layer, "
+        "to compare with the original's.",
         show_default=False,
     ),
 ]
@@ -31,8 +31,11 @@ Check = Annotated[
 
 @convert.callback(invoke_without_command=True)
 def convert_group(context: typer.Context):
-    """Old ELMo checkpoints to folders that AutoModel.from_pretrained loads, and back."""
-    logging.set_verbosity_error()  # of transformers: what is wrong with a model is in our own message
+    """
+    Convert other ELMo checkpoints, and back.
+
+    The folders that are written load with AutoModel.from_pretrained.
+    """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -41,17 +44,22 @@ def convert_group(context: typer.Context):
 def convert_bilm_hdf5(
     options: Annotated[Path, typer.Argument(help="The original options.json.", show_default=False)],
     weights: Annotated[Path, typer.Argument(help="The original weights (.hdf5).", show_default=False)],
-    out: Out,
+    out: NewFolder,
     vocab: Vocab = None,
     dtype: Dtype = "float32",
     check: Check = None,
 ):
     """
-    Original options and HDF5 weights (bilm-tf, AllenNLP) to a complete model folder.
+    Convert options and HDF5 weights.
+
+    They are those of bilm-tf and AllenNLP. The result is a complete model folder.
 
     Example: elmo-hf convert bilm-hdf5 options.json weights.hdf5 --out elmo-original
     """
     require("original weights")
+    from .. import conversion
+
+    quiet_transformers()
     sentences = _sentences(check)
     _report(conversion.convert_bilm_hdf5(options, weights, out, vocab=vocab, dtype=dtype), sentences)
 
@@ -59,12 +67,12 @@ def convert_bilm_hdf5(
 @convert.command("allennlp")
 def convert_allennlp(
     path: Annotated[Path, typer.Argument(help="best.th, weights.th or model.tar.gz.", show_default=False)],
-    out: Out,
+    out: NewFolder,
     options: Annotated[
         Path | None,
         typer.Option(
-            help="The biLM's options.json: clipping, skip connections and activation are not in a state dict. "
-            "Default: the archive's own, else as in all released models.",
+            help="options.json of the biLM, for what a state dict does not hold: clipping, skip connections and the "
+            "activation. Default: the one in the archive, else the values of all released models.",
             show_default=False,
         ),
     ] = None,
@@ -73,12 +81,16 @@ def convert_allennlp(
     check: Check = None,
 ):
     """
-    An AllenNLP state dict or archive with an ELMo inside to a complete model folder.
+    Convert an AllenNLP state dict or archive.
 
-    The first scalar mix becomes the model's mixer; where there are several, scalar_mixes.json holds them all.
+    It must contain an ELMo. The result is a complete model folder. The first scalar mix becomes the model's mixer; if
+    there are several, scalar_mixes.json holds all of them.
 
     Example: elmo-hf convert allennlp model.tar.gz --out elmo-tagger
     """
+    from .. import conversion
+
+    quiet_transformers()
     sentences = _sentences(check)
     _report(conversion.convert_allennlp(path, out, options=options, vocab=vocab, dtype=dtype), sentences)
 
@@ -86,19 +98,19 @@ def convert_allennlp(
 @convert.command("original")
 def convert_original(
     name: Annotated[
-        str, typer.Argument(help="Such as elmo-small, or 2x1024_128_2048cnn_1xhighway.", show_default=False)
+        str, typer.Argument(help="For example elmo-small, or 2x1024_128_2048cnn_1xhighway.", show_default=False)
     ],
-    out: Out,
+    out: NewFolder,
     weights: Annotated[
         Path | None,
-        typer.Option(help="The original weights (.hdf5), with --options. Default: downloaded.", show_default=False),
+        typer.Option(help="The original weights (.hdf5), with --options. Default: download them.", show_default=False),
     ] = None,
     options: Annotated[Path | None, typer.Option(help="The original options.json.", show_default=False)] = None,
     from_url: Annotated[
         str | None,
         typer.Option(
-            metavar="BASE",
-            help="Download from below this address instead of the one in the card; the files have the same names.",
+            metavar="URL",
+            help="Download from this base address instead of the one in the model's card; the file names are the same.",
             show_default=False,
         ),
     ] = None,
@@ -108,14 +120,18 @@ def convert_original(
     check: Check = None,
 ):
     """
-    A published original model to a repository ready for the Hub, checked, with its card.
+    Convert a published original model.
 
-    Files that are not given are downloaded, and kept in the Hub's cache. What was published as checksum, number of
-    parameters and vectors is compared; what could not be is said.
+    The result is a repository for the Hub, checked and with a model card. Files that are not given are downloaded to
+    the Hub's cache. Checksums, the number of parameters and vectors are compared with the published ones; the output
+    lists what could not be compared.
 
     Example: elmo-hf convert original elmo-small --out elmo-small
     """
     require("original weights")
+    from .. import conversion
+
+    quiet_transformers()
     sentences = _sentences(check)
     folder = conversion.convert_original(
         name, out, weights, options, vocab=vocab, dtype=dtype, from_url=from_url, with_vocab=with_vocab
@@ -128,28 +144,31 @@ def convert_original(
 
 @convert.command("to-bilm-hdf5")
 def convert_to_bilm_hdf5(
-    out: Out,
+    out: NewFolder,
     model: Annotated[
-        str | None,
-        typer.Argument(
-            help="A model folder, or a name on the Hub. Default: the model that comes with elmo-hf.", show_default=False
-        ),
+        str | None, typer.Argument(help=f"A model folder, or a name on the Hub. {DEFAULT_MODEL}", show_default=False)
     ] = None,
 ):
     """
-    A model folder to options.json, weights.hdf5 and vocab.txt, as bilm-tf and AllenNLP read them.
+    Convert a model folder to HDF5 weights.
+
+    bilm-tf and AllenNLP read the files: options.json, weights.hdf5 and vocab.txt.
 
     Example: elmo-hf convert to-bilm-hdf5 my-elmo --out my-elmo-hdf5
     """
     require("original weights")
+    from .. import conversion
+    from ..runtime.named_models import find_named_model
+
+    quiet_transformers()
     _report(conversion.export_bilm_hdf5(find_named_model(model), out), [])
 
 
 def _sentences(check: str | None) -> list[str]:
-    """The lines of the file of this name, or, where there is none, the sentence itself."""
+    """The lines of the file with this name, or, if there is no such file, the sentence itself."""
     if check is None:
         return []
-    if not os.path.isfile(check):  # unlike Path.is_file, at ease with a long sentence
+    if not os.path.isfile(check):  # unlike `Path.is_file`, accepts a long sentence
         return [check]
     try:
         return [line for line in Path(check).read_text("utf-8").splitlines() if line.strip()]
@@ -158,10 +177,12 @@ def _sentences(check: str | None) -> list[str]:
 
 
 def _report(folder: Path, sentences: list[str]):
-    """Says what was written, and prints the norms of the sentences' vectors."""
+    """Prints the files that were written, and the norms of the vectors of the sentences' words."""
+    from .. import conversion
+
     typer.echo(f"{folder}: " + ", ".join(sorted(path.name for path in folder.iterdir() if path.suffix != ".py")))
-    for number, (word, norms) in enumerate(conversion.layer_norms(folder, sentences) if sentences else ()):
-        if number == 0:
+    for row, (word, norms) in enumerate(conversion.layer_norms(folder, sentences) if sentences else ()):
+        if row == 0:
             typer.echo("word".ljust(20) + "".join(f"layer {layer}".rjust(12) for layer in range(len(norms))))
         typer.echo(word.ljust(20) + "".join(f"{norm:12.6f}" for norm in norms))
 

@@ -7,30 +7,34 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from transformers.utils import logging
 
-from ..embedding import ElmoEmbedder, embed_corpus
-from ..embedding.batches import BATCH_TOKENS
-from ..embedding.formats import find_format
-from ..errors import RunError
-from ..extras import require
-from ..model_loading import find_device, precision_options
-from ..processes import part, this_process
-from ..records import kind_of
-from ..text_sources import STANDARD_INPUT
-from .models import find_named_model
-from .parameters import Device, Precision, bad_parameters, model_and_texts
+from ..data.batches import BATCH_TOKENS
+from ..data.tables import kind_of
+from ..data.text_sources import STANDARD_INPUT
+from ..errors import RunError, counted
+from ..runtime.extras import require
+from .parameters import (
+    DEFAULT_MODEL,
+    FILES,
+    Device,
+    ModelOfInputs,
+    Precision,
+    Pretokenized,
+    Split,
+    bad_parameters,
+    model_and_inputs,
+    quiet_transformers,
+)
 
 
 def embed(
     arguments: Annotated[
         list[str],
         typer.Argument(
-            metavar="[MODEL] INPUT...",
-            help="A model folder or a name on the Hub (default: the model that comes with elmo-hf), and files, plain "
-            "or compressed: text (one sentence a line), .conll, .conllu, .jsonl, .csv, .tsv, .parquet; datasets on "
-            "disk or by name; - for standard input. The first argument is the model if it is a folder with a "
-            "config.json, or if others follow and it is neither a path nor named as a text file.",
+            metavar="[MODEL] INPUT",
+            help=f"Model folder, or name on the Hub. {DEFAULT_MODEL} Inputs: {FILES[0].lower()}{FILES[1:]} The first "
+            "argument is the model if it is a folder with a config.json, or if other arguments follow and it is "
+            "neither a path nor the name of a text file.",
             show_default=False,
         ),
     ],
@@ -38,77 +42,88 @@ def embed(
         Path,
         typer.Option(
             "--out",
-            help="The file to write: .safetensors (shards and an index), .parquet, .arrow, .hdf5, .npz or .npy.",
+            help="File to write: .safetensors (shards and an index), .parquet, .arrow, .hdf5, .npz or .npy.",
             show_default=False,
         ),
     ],
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model; all arguments are then inputs.", show_default=False)
-    ] = None,
+    model: ModelOfInputs = None,
     layers: Annotated[
-        str, typer.Option(help="mix, top, average, a number (0: the token layer); all, or numbers, as 0,2.")
+        str,
+        typer.Option(
+            help="Layers to take: mix, top, average or a number (0 is the token layer) for one vector per word; all, "
+            "or numbers separated by commas, such as 0,2, for one vector per word and layer."
+        ),
     ] = "mix",
     pooling: Annotated[
         Literal["mean", "max"] | None,
-        typer.Option(help="One vector a record, not one a word.", show_default=False),
+        typer.Option(help="Write one vector per record. Default: one per word.", show_default=False),
     ] = None,
     dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"], typer.Option(help="Precision of the stored vectors.")
+        Literal["float32", "float16", "bfloat16"], typer.Option(help="Data type of the stored vectors.")
     ] = "float32",
     output_format: Annotated[
         Literal["safetensors", "parquet", "arrow", "hdf5", "npz", "npy"] | None,
-        typer.Option("--format", help="Of the output. Default: what the name of --out says.", show_default=False),
+        typer.Option("--format", help="Format of the output. Default: by the file name.", show_default=False),
     ] = None,
     input_format: Annotated[
         Literal["text", "conll", "conllu", "jsonl", "csv", "tsv", "parquet"] | None,
-        typer.Option(help="Default: what the names of the files say; standard input is text.", show_default=False),
+        typer.Option(
+            help="Format of the inputs. Default: by the file names; standard input is text.", show_default=False
+        ),
     ] = None,
     column: Annotated[
         str | None,
         typer.Option(
-            help="The column of texts or of lists of words; of CoNLL its number, from 0. Default: text, sentence, "
-            "words or tokens; 0.",
+            help="Column that holds the texts or the lists of words: a name, or for .conll a number, counted from 0. "
+            "Default: text, sentence, words or tokens; for .conll 0.",
             show_default=False,
         ),
     ] = None,
-    split: Annotated[str, typer.Option(help="The split of a dataset.")] = "train",
-    words: Annotated[
-        bool, typer.Option("--words", help="Words are what blanks separate; else the tokenizer finds them.")
-    ] = False,
+    split: Split = "train",
+    pretokenized: Pretokenized = False,
+    words: Annotated[bool, typer.Option("--words", hidden=True)] = False,  # the old name of --pretokenized
     keep_columns: Annotated[
         str | None,
         typer.Option(
             "--keep-columns",
             metavar="NAMES",
-            help='Other columns to write beside the vectors: names with commas between them, or "all". For .parquet, '
-            ".arrow, .safetensors and .npz.",
+            help='Other columns to copy to the output: names separated by commas, or "all". For .parquet, .arrow, '
+            ".safetensors and .npz.",
             show_default=False,
         ),
     ] = None,
-    batch_tokens: Annotated[int, typer.Option(help="Tokens that go through the model together.")] = BATCH_TOKENS,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    batch_tokens: Annotated[int, typer.Option(help="Tokens per batch, at most.")] = BATCH_TOKENS,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an output that is there; begin a stopped run anew.")
+        bool, typer.Option("--overwrite", help="Replace an existing output, or start a stopped run again.")
     ] = False,
     device: Device = None,
     precision: Precision = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read, and count them.")
+        bool, typer.Option("--skip-bad", help="Skip lines that cannot be read, and report how many.")
     ] = False,
 ):
     """
-    The vectors of a corpus, of any size: one line in, one record out.
+    Embed a corpus.
 
-    Stopped at any moment, it goes on with --resume to the same file. Several processes share the work when launched
-    with torchrun or accelerate.
+    The corpus may have any size. Each line of the input becomes one record of the output. A run that was stopped at any
+    moment continues with --resume, and writes the same file. Several processes share the work when launched with
+    torchrun or accelerate.
 
     Example: elmo-hf embed sentences.txt --out vectors.parquet
     """
-    logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
-    named, inputs = model_and_texts(arguments, model)
+    from ..corpus import embed_corpus
+    from ..corpus.formats import find_format
+    from ..embedding import ElmoEmbedder
+    from ..runtime.model_loading import find_device, precision_options
+    from ..runtime.named_models import find_named_model
+    from ..runtime.processes import part, this_process
+
+    quiet_transformers()
+    model_name, inputs = model_and_inputs(arguments, model)
     output_kind = find_format(out, output_format).name.lower()
     require(output_kind, *(input_format or kind_of(source) for source in inputs))
-    name, process = find_named_model(named), this_process()
+    name, process = find_named_model(model_name), this_process()
     with bad_parameters(), _stopped_in_one_line(inputs):
         summary = embed_corpus(
             inputs,
@@ -123,7 +138,7 @@ def embed(
             input_format=input_format,
             column=column,
             split=split,
-            words=words,
+            words=pretokenized or words,
             keep_columns=keep_columns.split(",") if keep_columns else (),
             batch_tokens=batch_tokens,
             resume=resume,
@@ -134,12 +149,12 @@ def embed(
     if process.is_main_process:
         for message in summary.bad:
             typer.echo(f"skipped: {message}", err=True)
-        skipped = f", {summary.skipped:,} bad lines skipped" if summary.skipped else ""
-        typer.echo(f"{summary.path}: {summary.records:,} records, {summary.words:,} words{skipped}")
+        skipped = f", {counted(summary.skipped, 'bad line')} skipped" if summary.skipped else ""
+        typer.echo(f"{summary.path}: {counted(summary.records, 'record')}, {counted(summary.words, 'word')}{skipped}")
 
 
 def _parse_layers(layers: str) -> str | int | list[int]:
-    """A name, a number, or numbers with commas between them."""
+    """A name, a number, or numbers separated by commas."""
     try:
         numbers = [int(number) for number in layers.split(",")]
     except ValueError:
@@ -149,7 +164,7 @@ def _parse_layers(layers: str) -> str | int | list[int]:
 
 @contextmanager
 def _stopped_in_one_line(inputs: list[str]) -> Generator[None]:
-    """Within, Ctrl-C and SIGTERM stop at once, and say how to go on."""
+    """Within it, Ctrl-C and SIGTERM stop the command at once, with a message that says how to continue."""
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -158,8 +173,8 @@ def _stopped_in_one_line(inputs: list[str]) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        again = ", given the same input again," if STANDARD_INPUT in inputs else ""
-        raise RunError(f"stopped; the same command with --resume{again} goes on") from None
+        same_input = " and the same input" if STANDARD_INPUT in inputs else ""
+        raise RunError(f"stopped; to continue, run the same command with --resume{same_input}") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -1,65 +1,73 @@
-"""`elmo-hf finetune` and `elmo-hf predict`."""
+"""`elmo-hf finetune …`"""
 
 import json
 import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
-from transformers.utils import logging
 
-from .. import finetuning
-from ..classification_elmo import ElmoForTokenClassification
-from ..configuration_elmo import ElmoConfig
-from ..extras import require
-from ..finetuning.settings import FinetuningSettings
-from ..model_loading import find_device
-from ..processes import this_process
-from ..publishing.records import RESULTS
-from ..records import kind_of, numbered_lines
-from ..text_sources import split_words
-from .models import find_named_model
-from .parameters import Device, Precision, bad_parameters, parse_assignments
+from ..errors import did_you_mean
+from ..runtime.extras import require
+from ..runtime.precisions import Precision
+from .example_columns import classification_columns, tagging_columns
+from .parameters import Model, NewFolder, Resume, bad_parameters, parse_assignments, quiet_transformers
+
+if TYPE_CHECKING:
+    from .. import finetuning
 
 finetune = typer.Typer()
 
-Train = Annotated[str | None, typer.Option(help="Examples to learn from.", show_default=False)]
-Dev = Annotated[str | None, typer.Option(help="Examples to stop and choose by.", show_default=False)]
-Test = Annotated[str | None, typer.Option(help="Examples to report on.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", help="The folder to write; new or empty.", show_default=False)]
-Model = Annotated[
+Train = Annotated[str | None, typer.Option(help="File or dataset with the training data.", show_default=False)]
+Dev = Annotated[
     str | None,
-    typer.Option("--model", help="The biLM. Default: the model that comes with elmo-hf.", show_default=False),
+    typer.Option(
+        help="File or dataset with the development data, which decides when to stop and which checkpoint to keep.",
+        show_default=False,
+    ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
+Test = Annotated[
+    str | None, typer.Option(help="File or dataset with the test data, to report results on.", show_default=False)
+]
 Vectors = Annotated[
-    str | None, typer.Option(help="Word vectors beside ELMo: a GloVe or word2vec text file.", show_default=False)
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Word vectors to use in addition to ELMo: a text file in GloVe or word2vec format.",
+        show_default=False,
+    ),
 ]
 VectorSize = Annotated[
-    int | None, typer.Option(help="Word vectors beside ELMo, of this size, learned.", show_default=False)
+    int | None,
+    typer.Option(help="Size of word vectors to learn from scratch, in addition to ELMo.", show_default=False),
 ]
 MaxVectors = Annotated[
-    int, typer.Option(help="Words to take from the beginning of --vectors beside those of the data.")
+    int,
+    typer.Option(help="Words to read from the beginning of --vectors, in addition to the words of the data."),
 ]
 MaxTrain = Annotated[
-    int | None, typer.Option(help="Learn from so many examples, chosen at random.", show_default=False)
+    int | None, typer.Option(help="Train on this many examples, chosen at random.", show_default=False)
 ]
-TrainShare = Annotated[float | None, typer.Option(help="Learn from this share of the examples.", show_default=False)]
+TrainShare = Annotated[
+    float | None,
+    typer.Option(help="Train on this share of the examples (0 to 1), chosen at random.", show_default=False),
+]
 Epochs = Annotated[
-    int | None, typer.Option(help="At most. Default: 20, more for fewer than 1,000 examples.", show_default=False)
+    int | None,
+    typer.Option(help="Maximum number of epochs. Default: 20; more for fewer than 1,000 examples.", show_default=False),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option(help="Default: 32, fewer for fewer than 640 examples.", show_default=False)
+    int | None,
+    typer.Option(help="Examples per batch. Default: 32; fewer for fewer than 640 examples.", show_default=False),
 ]
 LearningRate = Annotated[
-    float | None, typer.Option(help="Default: 0.001; 0.002 for fewer than 640 examples.", show_default=False)
+    float | None,
+    typer.Option(help="Learning rate. Default: 0.001; 0.002 for fewer than 640 examples.", show_default=False),
 ]
 Patience = Annotated[
     int | None,
     typer.Option(
-        help="Evaluations on --dev without a better result before it stops. Default: 5, more for small data.",
+        help="Stop after this many evaluations on --dev without an improvement. Default: 5; more for small data.",
         show_default=False,
     ),
 ]
@@ -67,20 +75,20 @@ Seeds = Annotated[
     list[int] | None,
     typer.Option(
         "--seed",
-        help="May be repeated: one head each, of which the best on --dev is saved; the results have the mean and the "
-        "range. Default: 0.",
+        help="Random seed. May be repeated: a head is trained with each seed, the best on --dev is saved, and the "
+        "results list the mean and the range. Default: 0.",
         show_default=False,
     ),
 ]
 TrainingDevice = Annotated[
     Literal["cpu", "cuda"] | None,
-    typer.Option("--device", help="Default: GPUs if there are any, else the CPU.", show_default=False),
+    typer.Option("--device", help="Device to train on. Default: all GPUs, or the CPU.", show_default=False),
 ]
 TrainingPrecision = Annotated[
-    Literal["fp32", "bf16", "int8"] | None,
+    Precision | None,
     typer.Option(
         "--precision",
-        help="bf16: under autocast, for GPUs. int8: a frozen biLM of 8-bit weights. Default: fp32.",
+        help="bf16: autocast, for GPUs; int8: a frozen biLM with 8-bit weights. Default: fp32.",
         show_default=False,
     ),
 ]
@@ -89,22 +97,28 @@ Assignments = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any setting of the training or field of the config: --set epochs=10 --set tag_decoder=crf",
+        help="Any setting of the training or field of the config: --set epochs=10 --set tag_decoder=crf. May be "
+        "repeated.",
         show_default=False,
     ),
 ]
 
 
+def _older(name: str) -> Any:
+    """An option under the name that it had before; it still works, and the help does not show it."""
+    return typer.Option(name, hidden=True)
+
+
 @finetune.callback(invoke_without_command=True)
 def finetune_group(context: typer.Context):
-    """Train a tagger or a classifier on ELMo."""
+    """Train a tagger or classifier on top of ELMo."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @finetune.command("tagging")
 def finetune_tagging(
-    out: Out,
+    out: NewFolder,
     train: Train = None,
     dev: Dev = None,
     test: Test = None,
@@ -123,43 +137,47 @@ def finetune_tagging(
     device: TrainingDevice = None,
     precision: TrainingPrecision = None,
     assignments: Assignments = None,
-    field: Annotated[str, typer.Option(help="Of CoNLL-U.")] = "upos",
-    word_column: Annotated[int, typer.Option(help="Of columns, from 0.")] = 0,
-    tag_column: Annotated[int, typer.Option(help="Of columns; -1 is the last.")] = -1,
-    words_name: Annotated[str | None, typer.Option(help="Of JSON lines and datasets.", show_default=False)] = None,
-    tags_name: Annotated[str | None, typer.Option(help="Of JSON lines and datasets.", show_default=False)] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that holds the words: a name for .jsonl and datasets, a number counted from 0 for .conll. "
+            "Default: words or tokens; for .conll 0.",
+            show_default=False,
+        ),
+    ] = None,
+    tag_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that holds the tags: a name for .jsonl and datasets, a field for .conllu, a number counted "
+            "from 0 for .conll (-1 is the last). Default: tags, ner_tags, pos_tags or labels; for .conllu upos; for "
+            ".conll -1.",
+            show_default=False,
+        ),
+    ] = None,
+    field: Annotated[str | None, _older("--field")] = None,
+    word_column: Annotated[int | None, _older("--word-column")] = None,
+    words_name: Annotated[str | None, _older("--words-name")] = None,
+    tags_name: Annotated[str | None, _older("--tags-name")] = None,
 ):
     """
-    A tag for each word: CoNLL columns, CoNLL-U, JSON lines, datasets.
+    Train a tagger.
+
+    It predicts one tag per word. The data are CoNLL columns, CoNLL-U, JSON lines or datasets.
 
     Example: elmo-hf finetune tagging --train train.conll --dev dev.conll --test test.conll --out my-tagger
     """
-    options = {
-        "field": field,
-        "word_column": word_column,
-        "tag_column": tag_column,
-        "words_name": words_name,
-        "tags_name": tags_name,
-    }
+    require("finetuning")
+    older = {"field": field, "word_column": word_column, "words_name": words_name, "tags_name": tags_name}
+    options = tagging_columns(train, column, tag_column, **older)
     data = _Data(train, dev, test, options, max_train, train_share)
     given = _settings(epochs, batch_size, learning_rate, patience, precision)
-    _finetune(
-        "tagging",
-        out,
-        data,
-        model,
-        resume,
-        _Vectors(vectors, vectors_size, max_vectors),
-        given,
-        seeds,
-        device,
-        assignments,
-    )
+    static = _Vectors(vectors, vectors_size, max_vectors)
+    _finetune("tagging", out, data, model, resume, static, given, seeds, device, assignments)
 
 
 @finetune.command("classification")
 def finetune_classification(
-    out: Out,
+    out: NewFolder,
     train: Train = None,
     dev: Dev = None,
     test: Test = None,
@@ -178,41 +196,49 @@ def finetune_classification(
     device: TrainingDevice = None,
     precision: TrainingPrecision = None,
     assignments: Assignments = None,
-    text_name: Annotated[str | None, typer.Option(help="The column of the text.", show_default=False)] = None,
-    pair_name: Annotated[str | None, typer.Option(help="The column of the second text.", show_default=False)] = None,
-    label_name: Annotated[str | None, typer.Option(help="The column of the label.", show_default=False)] = None,
-    text_column: Annotated[
-        int | None,
-        typer.Option(help="Of CSV and TSV without names in the first line: its number, from 0.", show_default=False),
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that holds the text: a name, or for .csv and .tsv without a header line a number counted from "
+            "0. Default: text, sentence, or the first of a pair of usual names.",
+            show_default=False,
+        ),
     ] = None,
-    pair_column: Annotated[int | None, typer.Option(help="As --text-column.", show_default=False)] = None,
-    label_column: Annotated[int | None, typer.Option(help="As --text-column.", show_default=False)] = None,
+    pair_column: Annotated[
+        str | None,
+        typer.Option(help="Column that holds the second text of a pair: a name or a number.", show_default=False),
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that holds the label: a name or a number. Default: label, labels or score.", show_default=False
+        ),
+    ] = None,
+    text_name: Annotated[str | None, _older("--text-name")] = None,
+    pair_name: Annotated[str | None, _older("--pair-name")] = None,
+    label_name: Annotated[str | None, _older("--label-name")] = None,
+    text_column: Annotated[int | None, _older("--text-column")] = None,
 ):
     """
-    A label for each text or pair of texts: JSON lines, CSV, TSV, datasets.
+    Train a classifier.
+
+    It predicts a label per text or pair of texts. The data are JSON lines, CSV, TSV or datasets.
 
     Example: elmo-hf finetune classification --train train.csv --dev dev.csv --out my-classifier
     """
-    options: dict[str, Any] = {"text_name": text_name, "pair_name": pair_name, "label_name": label_name}
-    options |= {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
+    if text_column is not None:
+        column = str(text_column)
+    require("finetuning")
+    older = {"text_name": text_name, "pair_name": pair_name, "label_name": label_name}
+    options = classification_columns(train, column, pair_column, label_column, **older)
     data = _Data(train, dev, test, options, max_train, train_share)
     given = _settings(epochs, batch_size, learning_rate, patience, precision)
-    _finetune(
-        "classification",
-        out,
-        data,
-        model,
-        resume,
-        _Vectors(vectors, vectors_size, max_vectors),
-        given,
-        seeds,
-        device,
-        assignments,
-    )
+    static = _Vectors(vectors, vectors_size, max_vectors)
+    _finetune("classification", out, data, model, resume, static, given, seeds, device, assignments)
 
 
 class _Data(NamedTuple):
-    """Where the examples are, as they were named."""
+    """The examples, as they are named on the command line."""
 
     train: str | None
     dev: str | None
@@ -221,9 +247,13 @@ class _Data(NamedTuple):
     max_train: int | None
     train_share: float | None
 
-    def of_task(self) -> finetuning.TaskData:
+    def of_task(self) -> "finetuning.TaskData":
+        from .. import finetuning
+
         if self.train is None or self.dev is None:
-            raise ValueError("Examples are needed: give --train and --dev (or --resume).")
+            raise ValueError(
+                "Give training and development data with --train and --dev, or continue a run with --resume."
+            )
         return finetuning.TaskData(
             _absolute(self.train),
             _absolute(self.dev),
@@ -243,7 +273,7 @@ class _Vectors(NamedTuple):
 
 
 def _settings(epochs, batch_size, learning_rate, patience, precision) -> dict[str, Any]:
-    """Those that were given."""
+    """The settings that were given."""
     values = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "patience": patience}
     return {name: value for name, value in (values | {"precision": precision}).items() if value is not None}
 
@@ -260,8 +290,14 @@ def _finetune(
     device: Literal["cpu", "cuda"] | None,
     assignments: list[str] | None,
 ):
-    require("finetuning")
-    logging.set_verbosity_error()  # of transformers: what is wrong is in our own message
+    from .. import finetuning
+    from ..finetuning.settings import FinetuningSettings
+    from ..modeling.configuration_elmo import ElmoConfig
+    from ..runtime.named_models import find_named_model
+    from ..runtime.processes import this_process
+    from ..runtime.run_records import RESULTS
+
+    quiet_transformers()
     _choose_device(device)
     with bad_parameters():
         if resume:
@@ -271,8 +307,9 @@ def _finetune(
             fields = {
                 name: value for name, value in chosen.items() if name not in FinetuningSettings.__dataclass_fields__
             }
-            if unknown := sorted(fields.keys() - ElmoConfig.__dataclass_fields__.keys()):
-                raise ValueError(f"Neither the settings nor the config have a field {', '.join(unknown)}.")
+            known = FinetuningSettings.__dataclass_fields__.keys() | ElmoConfig.__dataclass_fields__.keys()
+            if unknown := [f"{name!r}{did_you_mean(name, known)}" for name in sorted(fields.keys() - known)]:
+                raise ValueError(f"There is no setting or field of the config {', '.join(unknown)}.")
             settings = {name: value for name, value in chosen.items() if name not in fields} | settings
             run = finetuning.FinetuningRun(
                 task=task,
@@ -292,7 +329,9 @@ def _finetune(
 
 
 def _choose_device(device: Literal["cpu", "cuda"] | None):
-    """The Trainer takes GPUs where there are any."""
+    """Tells the Trainer to use the CPU, or checks that there is a GPU. By default it uses the GPUs that there are."""
+    from ..runtime.model_loading import find_device
+
     if device == "cpu":
         os.environ["ACCELERATE_USE_CPU"] = "true"
     elif device == "cuda":
@@ -300,7 +339,7 @@ def _choose_device(device: Literal["cpu", "cuda"] | None):
 
 
 def _report(results: dict[str, Any]):
-    """Metrics of the model that was saved, and over the seeds."""
+    """Prints the metrics of the saved model, and their mean and range over the seeds."""
     for split in ("dev", "test"):
         if split in results:
             typer.echo(f"{split}: " + ", ".join(f"{name} {value:.4f}" for name, value in results[split].items()))
@@ -309,82 +348,12 @@ def _report(results: dict[str, Any]):
         found = (f"{name} {mean:.4f} ({ranges[name][0]:.4f}–{ranges[name][1]:.4f})" for name, mean in means.items())
         typer.echo(f"{split}, mean and range of {len(results['seeds'])} seeds: " + ", ".join(found))
     if "seeds" in results:
-        typer.echo(f"saved: the head of seed {results['seed']}, the best on the development data")
+        typer.echo(f"saved: the head with seed {results['seed']}, the best on the development data")
 
 
 def _absolute(source: str) -> str:
-    """So that a run can be resumed from anywhere; names on the Hub stay."""
+    """A path that stays valid if the run is resumed in another folder; a name on the Hub stays as it is."""
     return os.path.abspath(source) if os.path.exists(source) else source
 
 
-def predict(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A tagger or a classifier: a folder, or a name on the Hub.")
-    ],
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Text, a sentence a line; .conll, .conllu, .jsonl, .csv or .tsv for words and pairs, read as the "
-            "examples of the training were; - is standard input.",
-        ),
-    ] = "-",
-    out: Annotated[Path | None, typer.Option("--out", help="Default: standard output.", show_default=False)] = None,
-    output_format: Annotated[
-        Literal["conll", "jsonl"] | None,
-        typer.Option("--format", help="Default: conll for tags, jsonl for labels.", show_default=False),
-    ] = None,
-    pretokenized: Annotated[bool, typer.Option("--pretokenized", help="Words are what blanks separate.")] = False,
-    batch_size: Annotated[int, typer.Option(help="Texts read at once.")] = 32,
-    device: Device = None,
-    precision: Precision = None,
-):
-    """
-    Tags or labels for text: one line in, one record out. A blank line has no tags, and no label.
-
-    Example: elmo-hf predict my-tagger sentences.txt
-    """
-    logging.set_verbosity_error()
-    model = find_named_model(model)
-    head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
-    options = finetuning.reading_options(model)
-    if isinstance(head, ElmoForTokenClassification):
-        sentences = _sentences(file, tokenizer, pretokenized, options)
-        write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
-        answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
-    else:
-        if output_format == "conll":
-            raise typer.BadParameter("labels of texts are written as jsonl.", param_hint="--format")
-        answers = map(finetuning.as_json, finetuning.predict_labels(head, tokenizer, _texts(file, options), batch_size))
-    if out is None:
-        sys.stdout.writelines(answers)
-        return
-    temporary = out.with_name(f".{out.name}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.writelines(answers)
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _lines(file: str) -> Iterator[str]:
-    return (line.strip() for _, line in numbered_lines(file))
-
-
-def _sentences(file: str, tokenizer, pretokenized: bool, options: dict[str, Any]) -> Iterator[list[str]]:
-    if file != "-" and kind_of(file) in ("conllu", "jsonl", "conll", "dataset"):
-        yield from (sentence.words for sentence in finetuning.read_tagged(file, with_tags=False, **options))
-        return
-    for line in _lines(file):
-        yield split_words(line) if pretokenized else tokenizer.tokenize(line)
-
-
-def _texts(file: str, options: dict[str, Any]) -> Iterator[finetuning.LabelledText]:
-    if file != "-" and kind_of(file) in ("jsonl", "csv", "tsv", "dataset"):
-        yield from finetuning.read_labelled(file, with_labels=False, **options)
-        return
-    yield from map(finetuning.LabelledText, _lines(file))
-
-
-__all__ = ["finetune", "predict"]
+__all__ = ["finetune"]

@@ -1,18 +1,26 @@
-"""What the commands share: `--set NAME=VALUE`, `[MODEL] TEXT...`, and mistakes on the command line."""
+"""
+Options that several commands have, each with one name and one meaning, and what the commands do with them.
+
+The modules of the command line import torch and transformers inside the functions that need them: `--help` and mistakes
+in the arguments should be answered at once.
+"""
 
 import json
 import os
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from huggingface_hub.errors import StrictDataclassError
 
+from ..data.text_sources import FILE_NAME, STANDARD_INPUT
 from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
-from ..model_loading import Precision as PrecisionName
-from ..text_sources import FILE_NAME, STANDARD_INPUT
+from ..runtime.precisions import Precision as PrecisionName
+
+if TYPE_CHECKING:
+    from huggingface_hub.errors import StrictDataclassError
 
 # How `huggingface_hub` says that a value has the wrong type.
 ANY_OF_TYPES = re.compile(
@@ -20,19 +28,54 @@ ANY_OF_TYPES = re.compile(
 )
 ONE_TYPE = re.compile(r"Field '(?P<name>\w+)' expected (?P<kind>.*?), got \w+ \(value: (?P<value>.*)\)", re.S)
 
-# Of every command that runs a model; `elmo_hf.model_loading.load_model` does what they say.
+FILES = (
+    "Files, plain or compressed: text (one sentence per line), .conll, .conllu, .jsonl, .csv, .tsv, .parquet; datasets "
+    "on disk or by name; - for standard input."
+)
+DEFAULT_MODEL = "Default: the model that comes with elmo-hf."
+
+# ---- options
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", help=f"Model folder, or name on the Hub. {DEFAULT_MODEL}", show_default=False),
+]
+# Of the commands that take `[MODEL] INPUT...`.
+ModelOfInputs = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Model folder, or name on the Hub. With this option, all arguments are inputs.",
+        show_default=False,
+    ),
+]
+# Of every command that runs a model; `elmo_hf.runtime.model_loading.load_model` does what they say.
 Device = Annotated[
     str | None,
-    typer.Option("--device", help="Where the model runs: cpu, cuda, cuda:1, mps. Default: cpu.", show_default=False),
+    typer.Option("--device", help="Device of the model: cpu, cuda, cuda:1, mps. Default: cpu.", show_default=False),
 ]
 Precision = Annotated[
     PrecisionName | None,
-    typer.Option("--precision", help="Of the model's weights. Default: as they were saved.", show_default=False),
+    typer.Option("--precision", help="Precision of the model's weights. Default: as saved.", show_default=False),
 ]
+NewFolder = Annotated[Path, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)]
+Pretokenized = Annotated[
+    bool,
+    typer.Option(
+        "--pretokenized",
+        help="The text is already split into words, separated by spaces. Default: the tokenizer splits it.",
+    ),
+]
+Split = Annotated[str, typer.Option("--split", help="Split of a dataset.")]
+HowMany = Annotated[int, typer.Option("-k", "--number", help="How many to print.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out after its last checkpoint.")]
+
+
+# ---- arguments
 
 
 def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
-    """`name=value` pairs; the values as JSON, or as they are."""
+    """The `name=value` pairs of `--set`; the values as JSON, or else as text."""
     values = {}
     for assignment in assignments or []:
         name, equals, value = assignment.partition("=")
@@ -45,33 +88,49 @@ def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
     return values
 
 
-def model_and_texts(arguments: Sequence[str], model: str | None = None) -> tuple[str | None, list[str]]:
+def model_and_inputs(arguments: Sequence[str], model: str | None = None) -> tuple[str | None, list[str]]:
     """
-    The folder or name of the model, as [`find_named_model`] takes it, and the texts, of `[MODEL] TEXT...`.
+    The model, as [`find_named_model`] takes it, and the inputs of `[MODEL] INPUT...`.
 
     Args:
-        model: Where it was named by an option: all arguments are then texts.
+        model: The model that `--model` names, if it was given: all arguments are then inputs.
     """
-    texts = list(arguments)
-    if model is None and texts and _is_model(texts):
-        model = texts.pop(0)
-    if not texts:
-        raise typer.BadParameter("name at least one text.", param_hint="TEXT")
-    return model, texts
+    inputs = list(arguments)
+    if model is None and inputs and _is_model(inputs):
+        model = inputs.pop(0)
+    if not inputs:
+        raise typer.BadParameter("name at least one file or dataset.", param_hint="INPUT")
+    return model, inputs
 
 
 def _is_model(arguments: Sequence[str]) -> bool:
-    """Whether the first argument names a model: a folder with a config, or, before others, no path and no text file."""
+    """Whether the first argument is a model: a folder with a config, or, before others, neither a path nor a file."""
     first = arguments[0]
     if os.path.exists(first):
         return os.path.isfile(os.path.join(first, "config.json"))
     is_text = first == STANDARD_INPUT or FILE_NAME.fullmatch(os.path.splitext(first)[1].lower())
-    return len(arguments) > 1 and not is_text and ":" not in first  # as of a dataset's configuration
+    return len(arguments) > 1 and not is_text and ":" not in first  # a colon is part of a dataset's name
+
+
+# ---- libraries and their errors
+
+
+def quiet_transformers():
+    """
+    Turns off transformers' progress bars and warnings: what is wrong with a model is in our own message. To be called
+    by every command that loads a model or a tokenizer.
+    """
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
 
 
 @contextmanager
 def bad_parameters() -> Generator[None]:
-    """Turns what settings, config and tokenizer refuse into a mistake of the command line."""
+    """Turns what settings, config and tokenizer refuse into a mistake on the command line."""
+    from huggingface_hub.errors import StrictDataclassError
+
     try:
         yield
     except (TextError, RunError, ModelError, FolderError, CheckpointError):
@@ -82,15 +141,31 @@ def bad_parameters() -> Generator[None]:
         raise typer.BadParameter(str(error)) from error
 
 
-def _without_wrapping(error: StrictDataclassError) -> str:
+def _without_wrapping(error: "StrictDataclassError") -> str:
     """What is wrong with a setting or a field of the config, in plain words."""
     text = str(error.__cause__ or error)
-    if (found := ANY_OF_TYPES.search(text)) is not None:
-        kinds = " or ".join(re.findall(r"<class '(\w+)'>", found["kinds"])) or found["kinds"]
-        return f"`{found['name']}` must be {kinds}, found {found['value']}."
-    if (found := ONE_TYPE.search(text)) is not None:
-        return f"`{found['name']}` must be {found['kind']}, found {found['value']}."
+    if (match := ANY_OF_TYPES.search(text)) is not None:
+        kinds = " or ".join(re.findall(r"<class '(\w+)'>", match["kinds"])) or match["kinds"]
+        return f"`{match['name']}` must be {kinds}, found {match['value']}."
+    if (match := ONE_TYPE.search(text)) is not None:
+        return f"`{match['name']}` must be {match['kind']}, found {match['value']}."
     return text
 
 
-__all__ = ["Device", "Precision", "bad_parameters", "model_and_texts", "parse_assignments"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "FILES",
+    "Device",
+    "HowMany",
+    "Model",
+    "ModelOfInputs",
+    "NewFolder",
+    "Precision",
+    "Pretokenized",
+    "Resume",
+    "Split",
+    "bad_parameters",
+    "model_and_inputs",
+    "parse_assignments",
+    "quiet_transformers",
+]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from transformers.utils import logging
 
-from ..embedding import ElmoEmbedder, ElmoIndex
-from ..extras import missing
+from ..embedding import ElmoEmbedder
+from ..index import ElmoIndex
+from ..runtime.extras import missing
 from .picture import draw_uses
 from .senses import EXAMPLES, Uses, find_uses, layer_names, mark, nearest_sense, read_text, similarities
 

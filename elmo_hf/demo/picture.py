@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..embedding import Occurrence
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 from .senses import Uses
 
 WIDTH, HEIGHT, RESOLUTION = 9.0, 5.8, 150  # inches, and dots per inch

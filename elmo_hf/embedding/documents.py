@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import torch
 
-from ..modeling_elmo import DIRECTIONS, ElmoModel, ElmoStates
+from ..data.sentences import TokenSource
+from ..modeling.modeling_elmo import DIRECTIONS, ElmoModel, ElmoStates
+from ..modeling.pooling_elmo import PoolingAccumulator
 from .layers import LayerChoice
 from .running import initial_state, run_part
-from .sentences import TokenSource
 
 
 class Part(NamedTuple):
@@ -64,20 +65,12 @@ def join_parts(parts: Iterable[Part], vectors: torch.Tensor) -> torch.Tensor:
 
 
 def pool_parts(parts: Iterable[Part], pooled: torch.Tensor, pooling: str) -> torch.Tensor:
-    """As [`pool`] over the words of all parts, into `pooled`, `(hidden_size,)` or `(layers, hidden_size)`."""
-    words = 0
-    total = torch.full_like(pooled, 0 if pooling == "mean" else -torch.inf, dtype=torch.float32)
+    """Pools the words of all parts into `pooled`, `(hidden_size,)` or `(layers, hidden_size)`; one direction each."""
+    directions: dict[int, PoolingAccumulator] = {}
     for part in parts:
-        if part.vectors.shape[-2]:
-            found = total[..., part.numbers]
-            if pooling == "mean":
-                found += part.vectors.float().sum(dim=-2).to(found.device)
-            else:
-                torch.maximum(found, part.vectors.amax(dim=-2).to(found), out=found)
-        words = max(words, part.words.stop)
-    if not words:
-        return pooled.zero_()
-    return pooled.copy_(total / words if pooling == "mean" else total)
+        accumulator = directions.setdefault(part.numbers.start, PoolingAccumulator(pooling))
+        accumulator.add(part.vectors.to(pooled.dtype))
+    return pooled.copy_(torch.cat([directions[start].result() for start in sorted(directions)], dim=-1))
 
 
 def document_pieces(

@@ -7,21 +7,21 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from ..default_model import default_model, find_model
-from ..errors import ModelError
-from ..model_loading import loading_errors
-from ..modeling_elmo import ElmoModel
-from ..staging import staged_folder
-from ..tokenization_elmo import ElmoTokenizer
-from .batches import BATCH_TOKENS
-from .index import ElmoIndex, Neighbour
+from ..data.batches import BATCH_TOKENS
+from ..data.occurrences import Occurrence, TokenizedSentence, occurrences, tokenized, wanted_words
+from ..data.sentences import Sentence, checked
+from ..errors import ModelError, counted
+from ..index.index import ElmoIndex, Neighbour
+from ..index.neighbors import neighbors
+from ..modeling.modeling_elmo import ElmoModel
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.default_model import default_model, find_model
+from ..runtime.model_loading import loading_errors
+from ..runtime.progress import Progress, ProgressReport
+from ..runtime.staging import staged_folder
 from .layers import Layers
-from .neighbors import neighbors
-from .occurrences import Occurrence, TokenizedSentence, occurrences, tokenized, wanted_words
-from .progress import Progress, ProgressReport
 from .request import EmbeddingRequest
 from .sentence_files import write_sentence_files
-from .sentences import Sentence, checked
 
 # Options of `from_pretrained` that say where files are: for the model and for the tokenizer.
 WHERE = {"cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token"}
@@ -81,7 +81,8 @@ class ElmoEmbedder:
         loaded, loading = cast(tuple[ElmoModel, dict[str, Any]], found)
         if missing := sorted(loading["missing_keys"]):
             raise ModelError(
-                f"{name} holds no ELMo, or a part of one: it lacks {len(missing)} weights, as {missing[0]}."
+                f"{name} holds no ELMo, or a part of one: it lacks {counted(len(missing), 'weight')}, such as "
+                f"{missing[0]}."
             )
         return cls(loaded if device is None else loaded.to(device), tokenizer)
 

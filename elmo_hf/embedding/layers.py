@@ -1,17 +1,17 @@
-"""Which of the model's layers are wanted, and how the words of a sentence become one vector."""
+"""Which of the model's layers are wanted, and which pooling."""
 
 from collections.abc import Sequence
 from typing import cast
 
 import torch
 
-from ..errors import ModelError
-from ..modeling_elmo import ElmoModel, ElmoModelOutput
+from ..errors import ModelError, did_you_mean
+from ..modeling.modeling_elmo import ElmoModel, ElmoModelOutput
+from ..modeling.pooling_elmo import POOLINGS
 
 Layers = str | int | Sequence[int]
 
 NAMES = ("mix", "top", "average", "all")
-POOLINGS = ("mean", "max")
 
 
 class LayerChoice:
@@ -67,7 +67,10 @@ def _layer_numbers(layers: Layers, count: int) -> list[int]:
     """The numbers of the layers to take, or to mix."""
     if isinstance(layers, str):
         if layers not in NAMES:
-            raise ValueError(f"`layers` must be one of {', '.join(NAMES)}, or numbers, found {layers!r:.60}.")
+            suggestion = did_you_mean(layers, NAMES)
+            raise ValueError(
+                f"`layers` must be one of {', '.join(NAMES)}, or numbers, found {layers!r:.60}{suggestion}."
+            )
         return [-1] if layers == "top" else list(range(count))
     numbers = list(layers) if isinstance(layers, (list, tuple, range)) else [layers]
     for number in numbers:
@@ -79,18 +82,9 @@ def _layer_numbers(layers: Layers, count: int) -> list[int]:
 
 
 def check_pooling(pooling: str | None):
-    """Refuses what is no way to pool."""
+    """Refuses a pooling that the embedder does not offer."""
     if pooling is not None and pooling not in POOLINGS:
         raise ValueError(f"`pooling` must be None, {' or '.join(map(repr, POOLINGS))}, found {pooling!r:.60}.")
 
 
-def pool(vectors: torch.Tensor, pooling: str | None) -> torch.Tensor:
-    """`(…, words, size)` → `(…, size)`: their mean or maximum, zeros where there are no words; `None` leaves them."""
-    if pooling is None:
-        return vectors
-    if vectors.shape[-2] == 0:
-        return vectors.new_zeros(*vectors.shape[:-2], vectors.shape[-1])
-    return vectors.mean(dim=-2) if pooling == "mean" else vectors.amax(dim=-2)
-
-
-__all__ = ["NAMES", "POOLINGS", "LayerChoice", "Layers", "check_pooling", "pool"]
+__all__ = ["NAMES", "LayerChoice", "Layers", "check_pooling"]

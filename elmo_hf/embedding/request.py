@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..data.batches import BATCH_TOKENS, WINDOW, WINDOW_IN_ANY_ORDER, batches, windows
+from ..data.sentences import Sentence, TokenSource, encoded
 from ..errors import ModelError
-from ..modeling_elmo import ElmoModel
-from ..tokenization_elmo import ElmoTokenizer
-from .batches import BATCH_TOKENS, WINDOW, WINDOW_IN_ANY_ORDER, batches, windows
+from ..modeling.modeling_elmo import ElmoModel
+from ..modeling.pooling_elmo import pool
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.memory import give_back_freed_memory
+from ..runtime.progress import ProgressReport
 from .documents import document_parts, document_pieces, join_parts, pool_parts
-from .layers import LayerChoice, Layers, check_pooling, pool
-from .memory import give_back_freed_memory
-from .progress import ProgressReport
+from .layers import LayerChoice, Layers, check_pooling
 from .running import run_sentences
-from .sentences import Sentence, TokenSource, encoded
 
 
 class EmbeddingRequest:
@@ -116,7 +117,7 @@ class EmbeddingRequest:
     ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
         for place, layers in zip(places, vectors, strict=True):
-            yield place, [pool(layer, self.pooling) for layer in layers]
+            yield place, layers if self.pooling is None else [pool(layer, self.pooling) for layer in layers]
         report.done(len(sentences), sum(map(len, sentences)))
 
     def _in_order(

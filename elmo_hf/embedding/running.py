@@ -1,14 +1,16 @@
 """Sentences and parts of them through the model, without padding."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import cast
 
 import numpy as np
 import torch
 
-from ..modeling_elmo import ElmoModel, ElmoModelOutput, ElmoStates
+from ..data.sentences import Tokens, TokenSource
+from ..modeling.modeling_elmo import ElmoModel, ElmoModelOutput, ElmoStates
+from ..runtime.threads import CPU_SLOTS
 from .layers import LayerChoice
-from .sentences import Tokens, TokenSource
 
 
 @torch.no_grad()
@@ -62,8 +64,10 @@ def initial_state(model: ElmoModel, num_directions: int) -> ElmoStates:
 
 
 def _run(model: ElmoModel, tokens: Tokens, choice: LayerChoice, **options) -> ElmoModelOutput:
+    slots = CPU_SLOTS.acquire() if model.device.type == "cpu" else nullcontext()
     input_ids, char_ids = (torch.from_numpy(ids).unsqueeze(0).to(model.device, torch.long) for ids in tokens)
-    return model(input_ids, char_ids, output_hidden_states=choice.needs_all, return_dict=True, **options)
+    with slots:
+        return model(input_ids, char_ids, output_hidden_states=choice.needs_all, return_dict=True, **options)
 
 
 __all__ = ["initial_state", "run_part", "run_sentences"]

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 from ..errors import FolderError
-from ..modeling_elmo import ElmoModel
-from ..staging import write_atomically
+from ..modeling.modeling_elmo import ElmoModel
+from ..runtime.staging import write_atomically
 
 SENTENCE_FILES = ("config_sentence_transformers.json", "sentence_bert_config.json", "modules.json")
 TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"

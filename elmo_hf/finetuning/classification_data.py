@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, table_rows, without_errors
 from ..errors import TextError
-from ..records import Row, dataset_rows, find_column, json_rows, kind_of, table_rows, without_errors
 
 # Names of columns that are known.
 TEXT = ("text", "sentence", "sentence1", "premise", "question")
@@ -96,7 +96,9 @@ class _Columns(NamedTuple):
         except TextError as error:
             if self.names_at is None:
                 raise
-            raise TextError(f"{error} Columns without names: --text-column and --label-column.") from error
+            raise TextError(
+                f"{error} If the file has no header line, give numbers: --column 0 --label-column 1."
+            ) from error
 
 
 def _texts(rows: Iterable[Row | TextError], columns: _Columns, with_labels: bool) -> Iterator[LabelledText]:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
-from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
-from ..model_loading import Precision, load_model, loading_errors
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.configuration_elmo import HEADS, ElmoConfig
+from ..modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.model_loading import Precision, load_model, loading_errors
 from .classification_data import LabelledText
 from .tagging_data import TaggedSentence
 
@@ -32,11 +32,9 @@ class LabelledResult(NamedTuple):
     scores: dict[str, float]
 
 
-def load_head(
-    name: str, *, device: str | None = None, precision: Precision | None = None
-) -> tuple[ElmoForTokenClassification | ElmoForSequenceClassification, ElmoTokenizer]:
+def load_head(name: str, *, device: str | None = None, precision: Precision | None = None) -> tuple[Any, ElmoTokenizer]:
     """
-    A tagger or a classifier, by what its config says, and its tokenizer.
+    The head that a config names, an [`ElmoTaskModel`] such as a tagger or a classifier, and its tokenizer.
 
     Args:
         name: A folder, or a name on the Hub.
@@ -48,9 +46,9 @@ def load_head(
         if (model_type := config.get("model_type")) != ElmoConfig.model_type:
             raise ModelError(f"{name} should hold a model of type elmo, found {model_type}.")
         architectures = config.get("architectures") or []
-        for kind in (ElmoForTokenClassification, ElmoForSequenceClassification):
-            if kind.__name__ in architectures:
-                model = load_model(kind, name, device=device, precision=precision)
+        for head in HEADS:
+            if head.name in architectures:
+                model = load_model(head.model_class, name, device=device, precision=precision)
                 return model, ElmoTokenizer.from_pretrained(name)
     raise ModelError(f"{name} is neither a tagger nor a classifier: `elmo-hf finetune` makes one.")
 

@@ -15,18 +15,18 @@ from typing import Any, Literal, NamedTuple
 
 from transformers import set_seed
 
+from ..data.tables import kind_of
 from ..errors import RunError, TextError
-from ..extras import require
-from ..layer_cache_elmo import ElmoLayerCache
-from ..loading_elmo import read_json_object
-from ..locks import RunLock
-from ..processes import part, this_process
+from ..modeling.caches_elmo import ElmoLayerCache
+from ..modeling.checks_elmo import read_json_object
+from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import Records, is_made_here, write_card
-from ..publishing.records import FINETUNING as RUN
-from ..publishing.records import RESULTS
-from ..records import kind_of
-from ..staging import move_files, refuse_used, write_atomically
-from ..tokenization_elmo import ElmoTokenizer
+from ..runtime.extras import require
+from ..runtime.locks import RunLock
+from ..runtime.processes import part, this_process
+from ..runtime.run_records import FINETUNING as RUN
+from ..runtime.run_records import RESULTS
+from ..runtime.staging import move_files, refuse_used, write_atomically
 from .classification_data import read_labelled
 from .settings import FinetuningSettings
 from .tagging_data import read_tagged

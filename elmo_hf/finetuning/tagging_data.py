@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
-from ..errors import TextError
-from ..records import Row, dataset_rows, find_column, json_rows, kind_of, without_errors
+from ..data.conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
+from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, without_errors
+from ..errors import TextError, counted, did_you_mean
 
 WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "pos_tags", "labels")  # names of columns that are known
 
@@ -52,7 +52,8 @@ def read_tagged(
         sentences = _from_rows(json_rows(source), words_name, tags_name, with_tags)
     elif kind == "conllu":
         if field not in CONLLU_FIELDS:
-            raise TextError(f"CoNLL-U has no field {field!r}: choose one of {', '.join(CONLLU_FIELDS)}.")
+            suggestion = did_you_mean(field, CONLLU_FIELDS)
+            raise TextError(f"CoNLL-U has no field {field!r}{suggestion}: choose one of {', '.join(CONLLU_FIELDS)}.")
         tag_index = CONLLU_FIELDS.index(field) if with_tags else None
         lines = without_errors(column_sentences(source, conllu=True))
         sentences = (_from_columns(sentence, FORM, tag_index) for sentence in lines)
@@ -113,7 +114,7 @@ def _from_rows(
         tags = row[find_column(row, tags_name, TAGS, where)]
         _check_strings(where, tags)
         if len(words) != len(tags):
-            raise TextError(f"{where}: {len(words)} words, and {len(tags)} tags.")
+            raise TextError(f"{where}: {counted(len(words), 'word')}, and {counted(len(tags), 'tag')}.")
         if words:
             yield TaggedSentence(words, tags)
 

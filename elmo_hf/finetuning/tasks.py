@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from transformers import BatchEncoding, EvalPrediction
 
-from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTaskModel
-from ..crf_elmo import allowed_moves
-from ..errors import TextError
-from ..tokenization_elmo import ElmoTokenizer
+from ..errors import TextError, counted
+from ..modeling.configuration_elmo import HEADS
+from ..modeling.crf_elmo import allowed_transitions
+from ..modeling.modeling_heads_elmo import ElmoTaskModel
+from ..modeling.tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText
 from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics
 from .tagging_data import TaggedSentence
@@ -31,14 +32,17 @@ class Task(ABC):
     Attributes:
         name: "tagging" or "classification".
         labels: By id.
-        model_class: The head.
         best_metric: What says which of two models is better; more is better.
     """
 
     name: str
     labels: list[str]
-    model_class: type[ElmoTaskModel]
     best_metric: str
+
+    @property
+    def model_class(self) -> type[ElmoTaskModel]:
+        """The head that the registry names for this task."""
+        return next(head.model_class for head in HEADS if head.task == self.name)
 
     def config_fields(self) -> dict[str, Any]:
         """What the head's config says about the task."""
@@ -82,12 +86,11 @@ class TaggingTask(Task):
     """
 
     name = "tagging"
-    model_class = ElmoForTokenClassification
 
     def __init__(self, tags: Sequence[str]):
         self.labels = sorted(set(tags), key=lambda tag: (tag != "O", tag))
         self._numbers = {tag: number for number, tag in enumerate(self.labels)}
-        self.has_spans = allowed_moves(self.labels) is not None
+        self.has_spans = allowed_transitions(self.labels) is not None
         self.best_metric = "f1" if self.has_spans else "accuracy"
 
     @classmethod
@@ -123,8 +126,9 @@ class TaggingTask(Task):
             raise TextError(f"{source}: every word has the tag {next(iter(tags))!r}, so there is nothing to learn.")
         if len(tags) > max(MOST_TAGS_OF_FEW_WORDS, tags.total() / 2):
             raise TextError(
-                f"{source}: {tags.total():,} words with {len(tags):,} different tags, as {', '.join(list(tags)[:3])}: "
-                "is it plain text, or --tag-column another one? A word and its tag should be on each line."
+                f"{source}: {counted(tags.total(), 'word')} with {counted(len(tags), 'different tag')}, such as "
+                f"{', '.join(list(tags)[:3])}: "
+                "is it plain text, or is --tag-column another one? A word and its tag should be on each line."
             )
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
@@ -151,7 +155,6 @@ class ClassificationTask(Task):
     """
 
     name = "classification"
-    model_class = ElmoForSequenceClassification
 
     def __init__(self, labels: Sequence[str], problem_type: str, pairs: bool):
         self.labels, self.problem_type, self.pairs = list(labels), problem_type, pairs

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -16,16 +15,17 @@ from torch.utils.data import Dataset
 from tqdm import tqdm
 from transformers.trainer_callback import TrainerState
 
-from ..classification_elmo import ElmoTaskModel
-from ..processes import on_cpu, this_process
-from ..quantization_elmo import ElmoInt8Config
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.modeling_heads_elmo import ElmoTaskModel
+from ..modeling.quantization_elmo import ElmoInt8Config
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.processes import on_cpu, this_process
+from .checkpoints import TRAINER_STATE, CheckpointManifests, best_checkpoint, last_intact_checkpoint
 from .progress import EpochReport, EvaluateEvery, TrainingClock
 from .settings import LARGEST_BATCH, LEARNING_RATE, FinetuningSettings
 from .tasks import Task
 from .word_vectors import WordVectors
 
-CHECKPOINTS, LAYERS, TRAINER_STATE = "checkpoints", "layers", "trainer_state.json"
+CHECKPOINTS, LAYERS = "checkpoints", "layers"
 CACHED_TOGETHER = 32  # sentences
 
 
@@ -135,6 +135,7 @@ class HeadTrainer:
                 transformers.EarlyStoppingCallback(settings.patience or 1),
                 EpochReport(task.best_metric),
                 TrainingClock(),
+                CheckpointManifests(),
             ],
         )
         self.trainer.remove_callback(transformers.PrinterCallback)
@@ -169,8 +170,8 @@ class HeadTrainer:
         )
 
     def train(self, resume: bool = False):
-        """Trains; with `resume`, from the last whole checkpoint, if there is one."""
-        last = _last_checkpoint(self.folder / CHECKPOINTS) if resume else None
+        """Trains; with `resume`, from the last intact checkpoint, if there is one."""
+        last = last_intact_checkpoint(self.folder / CHECKPOINTS) if resume else None
         if last is not None and self._had_stopped(last):
             return
         start = time.perf_counter()
@@ -217,7 +218,7 @@ class HeadTrainer:
         if stopping.get("early_stopping_patience_counter", 0) < (self.settings.patience or 1):
             return False
         self.trainer.state = state
-        best = checkpoint.with_name(Path(state.best_model_checkpoint or checkpoint).name)
+        best = best_checkpoint(checkpoint.parent, state) or checkpoint
         load_model(self.model, str(best / "model.safetensors"))
         return True
 
@@ -229,17 +230,6 @@ class HeadTrainer:
             for name, value in found.metrics.items()
             if name.startswith("found_") and not name.endswith(("runtime", "per_second", "preparation_time"))
         }
-
-
-def _last_checkpoint(folder: Path) -> Path | None:
-    """The last one whose state is there, which is written last; those that a kill left half-written are removed."""
-    checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    whole = [path for path in checkpoints if (path / TRAINER_STATE).exists()]
-    if this_process().is_main_process:
-        for path in set(checkpoints) - set(whole):
-            shutil.rmtree(path)
-    this_process().wait_for_everyone()
-    return whole[-1] if whole else None
 
 
 __all__ = ["CHECKPOINTS", "LAYERS", "Examples", "HeadTrainer", "build_head"]

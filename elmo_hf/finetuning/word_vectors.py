@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..data.tables import numbered_lines
 from ..errors import TextError
-from ..records import numbered_lines
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.tokenization_elmo import ElmoTokenizer
 
 NUM_SPECIALS = 3  # <S>, </S>, <UNK>
 

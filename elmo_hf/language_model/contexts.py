@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from ..embedding.neighbors import read_marked
-from ..embedding.sentences import Sentence, checked
-from ..errors import TextError
-from ..text_inputs_elmo import without_surrogates
-from ..tokenization_elmo import ElmoTokenizer
-from ..word_splitting_elmo import segmenter_errors
+from ..data.marked_words import read_marked
+from ..data.sentences import Sentence, checked
+from ..errors import TextError, counted
+from ..modeling.encoding_elmo import without_surrogates
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..modeling.word_splitting_elmo import segmenter_errors
 
 
 class Context(NamedTuple):
@@ -35,12 +35,16 @@ def find_context(text: Sentence, position: int | tuple[int, int] | None, tokeniz
     if not isinstance(text, str):
         words = list(next(checked([text])))
         if not isinstance(position, int) or not 0 <= position < len(words):
-            raise TextError(f"Of {len(words)} words the position must be 0 to {len(words) - 1}, found {position!r}.")
+            raise TextError(
+                f"Of {counted(len(words), 'word')} the position must be 0 to {len(words) - 1}, found {position!r}."
+            )
         return Context(words[:position], [words[position]], words[position + 1 :])
     if position is None:
         return _around(*read_marked(text), tokenizer)
     if not isinstance(position, tuple) or len(position) != 2 or not 0 <= position[0] <= position[1] <= len(text):
-        raise TextError(f"The position in a text of {len(text)} characters is (start, end), found {position!r}.")
+        raise TextError(
+            f"The position in a text of {counted(len(text), 'character')} is (start, end), found {position!r}."
+        )
     return _around(text, *position, tokenizer)
 
 

@@ -5,9 +5,9 @@ from typing import Any, cast
 import torch
 
 from ..errors import ModelError
-from ..model_loading import loading_errors
-from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.modeling_elmo import ElmoForPreTraining
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.model_loading import loading_errors
 
 
 def load_language_model(

@@ -9,12 +9,12 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 import torch
 
-from ..default_model import default_model, find_model
-from ..embedding.batches import windows
-from ..embedding.sentences import Sentence
+from ..data.batches import windows
+from ..data.sentences import Sentence
 from ..errors import ModelError, TextError
-from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.modeling_elmo import ElmoForPreTraining
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.default_model import default_model, find_model
 from .answers import Candidate, StaticNeighbour, Substitute, TextScore
 from .contexts import find_context
 from .loading import load_language_model

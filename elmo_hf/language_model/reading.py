@@ -7,9 +7,9 @@ from itertools import chain
 import numpy as np
 import torch
 
-from ..embedding.sentences import Sentence, checked
-from ..modeling_elmo import DIRECTIONS, ElmoModel, ElmoStates
-from ..tokenization_elmo import ElmoTokenizer
+from ..data.sentences import Sentence, checked
+from ..modeling.modeling_elmo import DIRECTIONS, ElmoModel, ElmoStates
+from ..modeling.tokenization_elmo import ElmoTokenizer
 
 NO_LABEL = -100
 TOKENS_AT_ONCE = 2048  # of a text, or of several with their padding; what is in memory grows with it

@@ -5,9 +5,9 @@ from typing import cast
 import torch
 from torch.nn import functional as F
 
-from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..softmax_elmo import ElmoAdaptiveSoftmax
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.modeling_elmo import ElmoForPreTraining
+from ..modeling.softmax_elmo import ElmoAdaptiveSoftmax
+from ..modeling.tokenization_elmo import ElmoTokenizer
 
 WORDS_AT_ONCE = 4096  # of the vocabulary, spelled together
 

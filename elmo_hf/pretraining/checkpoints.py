@@ -5,20 +5,17 @@ A checkpoint is a folder `step-00001000`, written under another name and renamed
 the size and the SHA-256 of every file: a checkpoint that was cut short or damaged later is passed over.
 """
 
-import hashlib
-import json
-import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from transformers.utils import logging
 
+from ..runtime.manifests import MANIFEST, is_complete, is_intact, read_manifest, write_manifest
+
 logger = logging.get_logger(__name__)
 
-MANIFEST = "checkpoint.json"
 NAME = re.compile(r"step-(\d+)")
 
 
@@ -34,43 +31,12 @@ def partial_folder(folder: Path, step: int) -> Path:
 
 def complete(partial: Path, information: dict[str, Any]) -> Path:
     """Adds the manifest, and gives the checkpoint its name."""
-    files = {
-        str(path.relative_to(partial)): {"size": path.stat().st_size, "sha256": _sha256(path)}
-        for path in partial.rglob("*")
-        if path.is_file()
-    }
-    with open(partial / MANIFEST, "w", encoding="utf-8") as file:
-        json.dump(information | {"files": files}, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
+    write_manifest(partial, information)
     final = partial.parent / partial.name.removeprefix(".").removesuffix(".partial")
     if final.exists():  # the same step again, after a resume
         shutil.rmtree(final)
     partial.replace(final)
     return final
-
-
-def is_complete(checkpoint: Path) -> bool:
-    """Whether all files of a checkpoint are there, in the sizes that its manifest states."""
-    return _matches(checkpoint, lambda path, file: path.stat().st_size == file["size"])
-
-
-def is_intact(checkpoint: Path) -> bool:
-    """Whether all files of a checkpoint are, byte for byte, those that were written. Reads all of them."""
-    return is_complete(checkpoint) and _matches(checkpoint, lambda path, file: _sha256(path) == file["sha256"])
-
-
-def _matches(checkpoint: Path, check: Callable[[Path, dict[str, Any]], bool]) -> bool:
-    try:
-        files = json.loads((checkpoint / MANIFEST).read_text("utf-8"))["files"]
-        return all(check(checkpoint / name, file) for name, file in files.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -93,11 +59,6 @@ def newest_intact(folder: Path) -> Path | None:
     return None
 
 
-def read_manifest(checkpoint: Path) -> dict[str, Any]:
-    """What was given to [`complete`]."""
-    return json.loads((checkpoint / MANIFEST).read_text("utf-8"))
-
-
 def rotate(folder: Path, keep: int):
     """Removes what was left half-written, and all complete checkpoints but the newest `keep`. Torn ones go too."""
     good = [checkpoint for checkpoint in checkpoints(folder) if is_complete(checkpoint)]
@@ -106,6 +67,7 @@ def rotate(folder: Path, keep: int):
 
 
 __all__ = [
+    "MANIFEST",
     "checkpoint_name",
     "checkpoints",
     "complete",

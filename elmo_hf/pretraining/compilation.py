@@ -5,13 +5,13 @@ from contextlib import contextmanager
 
 import torch
 
-from .. import lstm_elmo, softmax_elmo
+from ..modeling import lstm_autograd_elmo, softmax_elmo
 
 # Functions without side effects, the modules that call them, and whether the shapes they meet vary: an LSTM's are those
 # of the batch, and code for one shape is several times as fast as code for all.
 KERNELS = (
-    (lstm_elmo, "cell_step", False),
-    (lstm_elmo, "cell_step_gradient", False),
+    (lstm_autograd_elmo, "cell_step", False),
+    (lstm_autograd_elmo, "cell_step_backward", False),
     (softmax_elmo, "cross_entropy", True),
 )
 

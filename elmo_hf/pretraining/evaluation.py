@@ -6,8 +6,7 @@ from collections.abc import Callable
 import torch
 
 from ..language_model import Perplexity
-from ..modeling_elmo import ElmoStates
-from ..modeling_pretraining_elmo import ElmoForPreTraining
+from ..modeling.modeling_elmo import ElmoForPreTraining, ElmoStates
 from .streams import Reader, SentenceEncoder, Streams
 from .text import Corpus
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from ..publishing.records import history_lines
+from ..runtime.run_records import history_lines
 
 
 class History:

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
 from ..language_model import load_language_model
-from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
-from ..tokenization_elmo import ElmoTokenizer
-from ..vocabulary_elmo import read_vocabulary
+from ..modeling.configuration_elmo import ElmoConfig
+from ..modeling.modeling_elmo import ElmoForPreTraining
+from ..modeling.softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..modeling.tokenizer_files_elmo import read_vocabulary
 from .settings import RECIPES, PretrainingSettings, unknown_names
 
 # The released English models, and the one that comes with this package.

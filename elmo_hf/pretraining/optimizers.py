@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..recurrence_elmo import ElmoRecurrentLayer
+from ..modeling.lstm_elmo import ElmoRecurrentLayer
 
 NUM_GATES = 4
 NEWTON_SCHULZ_STEPS = 5

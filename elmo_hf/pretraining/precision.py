@@ -6,7 +6,7 @@ import sys
 import torch
 from transformers.utils import logging
 
-from ..precision_elmo import bf16_products
+from ..modeling.products_elmo import bf16_is_fast
 
 logger = logging.get_logger(__name__)
 
@@ -29,7 +29,7 @@ def choose_precision(wanted: str) -> str:
     "no", "bf16" or "fp16" for `wanted`; "auto" is bf16 where the machine has fast products in it: on a GPU if it says
     so, on a CPU if a trial of a few seconds does. Whoever asks for bf16 gets it, and is told where it is slow.
     """
-    if wanted == "bf16" and not torch.cuda.is_available() and not bf16_products():
+    if wanted == "bf16" and not torch.cuda.is_available() and not bf16_is_fast():
         logger.warning("This processor has no fast bf16 products: training is not faster here in bf16 than in fp32.")
     if wanted != "auto":
         return wanted

@@ -12,15 +12,15 @@ from typing import Any
 from accelerate.tracking import get_available_trackers
 from safetensors import SafetensorError
 
-from ..configuration_elmo import ElmoConfig
-from ..errors import CheckpointError, RunError
-from ..locks import RunLock
-from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..processes import this_process
+from ..errors import CheckpointError, RunError, counted, did_you_mean
+from ..modeling.configuration_elmo import ElmoConfig
+from ..modeling.modeling_elmo import ElmoForPreTraining
+from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import is_made_here, write_card
-from ..publishing.records import PRETRAINING as RUN
-from ..staging import move_files, refuse_used, write_atomically
-from ..tokenization_elmo import ElmoTokenizer
+from ..runtime.locks import RunLock
+from ..runtime.processes import this_process
+from ..runtime.run_records import PRETRAINING as RUN
+from ..runtime.staging import move_files, refuse_used, write_atomically
 from .evaluation import Perplexity
 from .precision import choose_precision
 from .settings import PretrainingSettings
@@ -205,9 +205,8 @@ def _check_unchanged(description: dict[str, Any]):
     for part, corpus in (("text", text.corpus()), ("heldout", text.heldout_corpus())):
         names = [] if corpus is None else corpus.shards
         if len(names) != len(begun[part]):
-            raise RunError(
-                f"The run was begun with {len(begun[part])} files of {part}, now there are {len(names)}. {remedy}"
-            )
+            before = counted(len(begun[part]), "file")
+            raise RunError(f"The run was begun with {before} of {part}, now there are {len(names)}. {remedy}")
         now = [] if corpus is None else corpus.fingerprints()
         for name, before, after in zip(names, begun[part], now, strict=True):
             if before != after:
@@ -224,7 +223,8 @@ def _check_tracker(tracker: str | None):
     """Accelerate would pass over one whose package is missing."""
     if tracker is not None and tracker not in (available := [str(name) for name in get_available_trackers()]):
         raise RunError(
-            f"There is no tracker {tracker!r} here: install its package, or choose one of {', '.join(available)}."
+            f"There is no tracker {tracker!r}{did_you_mean(tracker, available)} here: install its package, or choose "
+            f"one of {', '.join(available)}."
         )
 
 

@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import torch
 from huggingface_hub.dataclasses import strict
 from torch import nn
 
+from ..errors import did_you_mean
 from .optimizers import MuonWithAdamW, decay_groups
 
 ADAM_BETAS = (0.9, 0.99)
@@ -120,11 +120,8 @@ class PretrainingSettings:
 
 def unknown_names(names: Sequence[str], known: Sequence[str]) -> str:
     """That there are no settings of these names, and which may be meant."""
-    said = []
-    for name in names:
-        close = get_close_matches(name, known, n=1)
-        said.append(f"{name!r}" + (f" (did you mean {close[0]!r}?)" if close else ""))
-    return f"There is no setting or field of the config {', '.join(said)}."
+    listed = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in names)
+    return f"There is no setting or field of the config {listed}."
 
 
 # The original's is that of bilm-tf: Adagrad, no schedule, state never set back.

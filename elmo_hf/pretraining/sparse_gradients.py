@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from ..softmax_elmo import ElmoSoftmax
+from ..modeling.softmax_elmo import ElmoSoftmax
 
 
 def sampled_tables(model: nn.Module) -> list[ElmoSoftmax]:

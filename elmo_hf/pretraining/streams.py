@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..errors import TextError
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.tokenization_elmo import ElmoTokenizer
 from .text import Corpus, split_words
 
 NOT_A_TARGET = -100

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from ..errors import TextError
-from ..text_sources import (
+from ..data.text_sources import (
     LONGEST_LINE,
     DatasetColumns,
     Report,
@@ -26,6 +25,7 @@ from ..text_sources import (
     read_lines,
     split_words,
 )
+from ..errors import TextError
 
 Source = str | os.PathLike[str]
 

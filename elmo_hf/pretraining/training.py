@@ -19,17 +19,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
-from ..errors import CheckpointError, DivergenceError
-from ..modeling_elmo import ElmoStates
-from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..processes import on_cpu, sum_over_processes, this_process
-from ..publishing.records import HISTORY
-from ..tokenization_elmo import ElmoTokenizer
+from ..errors import CheckpointError, DivergenceError, counted
+from ..modeling.modeling_elmo import ElmoForPreTraining, ElmoStates
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.allocator import keep_freed_memory
+from ..runtime.processes import on_cpu, sum_over_processes, this_process
+from ..runtime.run_records import HISTORY
 from . import checkpoints
 from .compilation import compiled_kernels
 from .evaluation import Perplexity, perplexity, protocol
 from .history import History
-from .memory import keep_freed_memory
 from .settings import PretrainingSettings
 from .sparse_gradients import clip_sparse_grad_norm_, use_sparse_gradients
 from .streams import Reader, SentenceEncoder, Streams, Window
@@ -245,7 +244,8 @@ class Pretrainer:
             if self.show_progress:
                 tqdm.write(
                     f"step {self.progress.step:,}: held-out perplexity forward {result.forward:.2f}, "
-                    f"backward {result.backward:.2f} ({protocol(carry_state=False)}; {result.targets:,} words)"
+                    f"backward {result.backward:.2f} ({protocol(carry_state=False)}; "
+                    f"{counted(result.targets, 'word')})"
                 )
         self.accelerator.wait_for_everyone()
         return result

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from ..errors import TextError
-from ..text_inputs_elmo import without_surrogates
-from ..tokenization_elmo import ElmoTokenizer
-from ..vocabulary_elmo import frequent_words
-from ..word_splitting_elmo import check_word_lengths, segmenter_errors
+from ..modeling.encoding_elmo import without_surrogates
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..modeling.tokenizer_files_elmo import frequent_words
+from ..modeling.word_splitting_elmo import check_word_lengths, segmenter_errors
 from .text import Corpus, split_words
 
 

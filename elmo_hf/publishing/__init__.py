@@ -1,10 +1,10 @@
 """Models for others: their cards with the pictures, and the way to the Hub and back."""
 
+from ..runtime.run_records import Records, read_history
 from .card import is_made_here, write_card
 from .curve import draw_curve
 from .hub import pull_model, push_model
 from .mix_picture import draw_mixes
-from .records import Records, read_history
 
 __all__ = [
     "Records",

@@ -8,15 +8,15 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
-from ..staging import write_atomically
+from ..modeling.configuration_elmo import ElmoConfig
+from ..runtime.run_records import Records, is_hub_name, malformed_files, shown_name
+from ..runtime.staging import write_atomically
 from .content import CardContent, finite_perplexities, split_metrics, task_of
 from .curve import draw_curve
 from .metadata import check_metadata
 from .mix_picture import draw_mixes
 from .mixes import Mix, stored_mixes
-from .records import Records, is_hub_name, malformed_files, shown_name
 
 CARD, CURVE, MIXES = "README.md", "curve.svg", "mixes.svg"
 TEMPLATE = Path(__file__).parent / "card_template.md"

@@ -5,14 +5,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..configuration_elmo import ElmoConfig
+from ..errors import counted
+from ..modeling.configuration_elmo import HEADS, ElmoConfig, ModelClass
+from ..runtime.run_records import Records, shown_name
 from .mixes import Mix
-from .records import Records, shown_name
 
-TASKS = {
-    "ElmoForTokenClassification": "token-classification",
-    "ElmoForSequenceClassification": "text-classification",
-}
 CALLS = {
     "feature-extraction": 'vectors = model("He sat on the bank of the river.")[0]  # {size} numbers for each token',
     "token-classification": 'tags = model("He sat on the bank of the river.")  # a tag and its score for each word',
@@ -75,6 +72,8 @@ class CardContent(NamedTuple):
             return f"A tagger of words on {elmo}."
         if task == "text-classification":
             return f"A classifier of {'pairs of texts' if self.config.text_pairs else 'texts'} on {elmo}."
+        if task != "feature-extraction":
+            return f"A model for {task} on {elmo}."
         sources = {"characters": "its characters", "words": "a table", "both": "its characters and a table"}
         source = sources[self.config.token_inputs]
         return (
@@ -85,7 +84,8 @@ class CardContent(NamedTuple):
 
     def _usage(self) -> str:
         task = task_of(self.config)
-        call = CALLS["pairs" if task == "text-classification" and self.config.text_pairs else task]
+        kind = "pairs" if task == "text-classification" and self.config.text_pairs else task
+        call = CALLS.get(kind, 'output = model("He sat on the bank of the river.")')
         return "\n".join(
             [
                 "from transformers import pipeline",
@@ -124,7 +124,11 @@ class CardContent(NamedTuple):
             return f"Trained with `elmo-hf finetune {records.finetuning['task']}`{best}."
         if records.pretraining is not None:
             done = records.progress()
-            sizes = f": {done['step']:,} steps, {done['words']:,} words, {done['hours']:.2f} hours" if done else ""
+            sizes = (
+                f": {counted(done['step'], 'step')}, {counted(done['words'], 'word')}, {done['hours']:.2f} hours"
+                if done
+                else ""
+            )
             return f"Pretrained with `elmo-hf pretrain`{sizes}."
         if records.conversion is not None:
             found = records.conversion
@@ -148,8 +152,8 @@ class CardContent(NamedTuple):
     def _settings(self) -> dict[str, Any]:
         config, records = self.config, self.records
         if (run := records.finetuning) is not None:
-            last = "tag_decoder" if run["task"] == "tagging" else "pooling"
-            fields = {field: getattr(config, field) for field in (*HEAD_FIELDS, last)}
+            own = [field for head in HEADS if head.task == run["task"] for field in head.fields]
+            fields = {field: getattr(config, field) for field in (*HEAD_FIELDS, *own)}
             vectors = {} if run["vectors_file"] is None else {"word vectors": shown_name(run["vectors_file"])}
             return {"biLM": shown_name(run["model"])} | fields | run["settings"] | vectors
         if (run := records.pretraining) is not None:
@@ -170,7 +174,13 @@ class CardContent(NamedTuple):
 
 def task_of(config: ElmoConfig) -> str:
     """The pipeline's name."""
-    return next((TASKS[name] for name in config.architectures or [] if name in TASKS), "feature-extraction")
+    head = head_of(config)
+    return "feature-extraction" if head is None else head.pipeline
+
+
+def head_of(config: ElmoConfig) -> ModelClass | None:
+    """The entry of the registry for the saved class; `None` if it is not a head."""
+    return next((head for head in HEADS if head.name in (config.architectures or [])), None)
 
 
 def split_metrics(records: Records) -> dict[str, dict[str, float]]:

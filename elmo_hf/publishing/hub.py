@@ -25,7 +25,7 @@ from huggingface_hub.errors import (
 
 from .._version import __version__
 from ..errors import FolderError, HubError, ModelError
-from ..staging import staged_folder
+from ..runtime.staging import staged_folder
 from .repository import REPLACED, complete_repository
 
 T = TypeVar("T")

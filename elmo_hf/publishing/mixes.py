@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from safetensors import safe_open
 
-from ..configuration_elmo import ElmoConfig
-from ..mixer_elmo import ElmoMixer
+from ..modeling.configuration_elmo import ElmoConfig
+from ..modeling.modeling_elmo import ElmoMixer
 
 # By place: the model's own mixer, and a head's.
 MIXERS = {"model": "mixer.", "input": "input_mixer.", "output": "output_mixer."}

@@ -8,24 +8,18 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 
-from ..classification_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
-from ..configuration_elmo import ElmoConfig
 from ..errors import ModelError
-from ..loading_elmo import check_index, check_shapes, read_json_object, tensor_shapes
-from ..modeling_elmo import AUTO_MAP, ElmoModel
-from ..modeling_pretraining_elmo import ElmoForPreTraining
-from ..tokenization_elmo import ElmoTokenizer
+from ..modeling.checks_elmo import check_index, check_shapes, read_json_object, tensor_shapes
+from ..modeling.configuration_elmo import AUTO_MAP, MODELS, ElmoConfig
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.run_records import CONVERSION, FINETUNING, HISTORY, PRETRAINING, RESULTS, Records, malformed_files
 from .card import CARD, is_made_here, read_metadata, write_card
 from .metadata import check_metadata
-from .records import CONVERSION, FINETUNING, HISTORY, PRETRAINING, RESULTS, Records, malformed_files
 
 CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
 WEIGHTS, INDEX = "model*.safetensors", "model.safetensors.index.json"
-CODE = sorted(Path(__file__).parent.parent.glob("*_elmo.py"))
-CLASSES = {
-    model_class.__name__: model_class
-    for model_class in (ElmoModel, ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification)
-}
+CODE = sorted((Path(__file__).parent.parent / "modeling").glob("*_elmo.py"))
+CLASSES = {entry.name: entry for entry in MODELS}
 # Those of sentence-transformers, of which the first lists its modules.
 SENTENCES = ["modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"]
 # What belongs to a model: published from its folder, and gone from the repository when another one comes without it.
@@ -109,11 +103,11 @@ def check_model(folder: Path):
 
 def _check_weights(config: ElmoConfig, shapes: dict[str, tuple[int, ...]]):
     """Compares all weights with what the class that was saved has, without their memory."""
-    name = (config.architectures or [ElmoModel.__name__])[0]
+    name = (config.architectures or [MODELS[0].name])[0]
     if name not in CLASSES:
         raise ModelError(f"config.json says `architectures` {name}: it should be one of {', '.join(CLASSES)}.")
     with torch.device("meta"):
-        model = CLASSES[name](config)
+        model = CLASSES[name].model_class(config)
     check_shapes(model, shapes, model.base_model_prefix, mismatches_are_fine=False)
     if missing := sorted(model.state_dict().keys() - shapes.keys()):
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""

@@ -11,8 +11,7 @@ from tests.models import tiny_model
 WORDS = ["the", "harbour", "was", "empty", "when", "we", "came", "down", "to", "it"]
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 10])
-@pytest.mark.parametrize("piece", [1, 3, 20])
+@pytest.mark.parametrize(("count", "piece"), [(0, 1), (7, 3), (10, 1), (10, 20)])
 def test_pieces_equal_the_whole(count, piece, tmp_path):
     model = tiny_model()
     embed_document(model, WORDS[:count], tmp_path, piece)

@@ -1,4 +1,4 @@
-"""The n-gram baseline: probabilities that sum to 1, equal to a slow, obvious model and to KenLM's, and clear errors."""
+"""The n-gram baseline: probabilities that sum to 1, equal to a slow, obvious model and to KenLM's."""
 
 import random
 import sys
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.kneser_ney import FALLBACK_DISCOUNTS, encode, estimate_discounts, main, perplexity, predict
@@ -78,6 +78,7 @@ def probabilities_after(sentences: list[str], context: list[str], order: int) ->
     return [np.append(prediction[places], prediction[-1]) for prediction in predictions]
 
 
+@settings(max_examples=30)
 @given(st.lists(sentences_of, min_size=1, max_size=12), contexts_of)
 @example(["a b b a b", "b a b a b"], ["a"])  # the estimate of a discount is 0
 def test_sums_to_one_and_equals_the_slow_model(sentences, context):
@@ -147,11 +148,6 @@ def test_discounts(counts_of_counts, discounts):
     np.testing.assert_allclose(estimate_discounts(counts), discounts)
 
 
-def test_boundaries_in_the_text_are_refused():
-    with pytest.raises(ValueError, match="without <S> and </S>, which are added here: 'a </S> b'"):
-        encode(["a </S> b"], INDEX)
-
-
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Runs the program on files of a folder; gives what went wrong, and what it printed."""
@@ -185,23 +181,3 @@ def test_takes_the_first_lines_of_the_vocabulary(run):
     _, printed = run("--vocab-size", "4", other="a\n")
     assert "Vocabulary: 4 words." in printed
     assert "Training text: 2 sentences, 4 words, 50.00% of them <UNK>." in printed
-
-
-@pytest.mark.parametrize(
-    ("options", "files", "message"),
-    [
-        ([], {"train": ""}, "not a single sentence in train"),
-        ([], {"train": "\n \n"}, "not a single sentence in train"),
-        ([], {"other": ""}, "not a single sentence in other"),
-        ([], {"vocab": "</S>\n<UNK>\na"}, "The vocabulary lacks <S>"),
-        ([], {"vocab": "<S>\n<UNK>\na"}, "The vocabulary lacks </S>"),
-        ([], {"vocab": "<S>\n</S>\na"}, "The vocabulary lacks <UNK>"),
-        (["--vocab-size", "8"], {}, "--vocab-size must be from 3 to 7, the lines of vocab, not 8."),
-        (["--vocab-size", "2"], {}, "--vocab-size must be from 3 to 7, the lines of vocab, not 2."),
-        (["--vocab", "nowhere"], {}, "nowhere"),
-    ],
-)
-def test_errors_say_what_is_wrong(run, options, files, message):
-    error, printed = run(*options, **{"other": "a\n", **files})
-    assert message in error
-    assert not printed

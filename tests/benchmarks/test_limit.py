@@ -1,13 +1,11 @@
-"""The limit of inference: which products a batch needs. That the model does just these is in `tests/test_work.py`."""
+"""The limit of inference: which products a batch needs. `tests/modeling/test_work.py`: the model does just these."""
 
-import numpy as np
 import torch
 
-from benchmarks.limit import Product, Products, Shape, Weight, products_of
-from benchmarks.sides import write_batches
+from benchmarks.limit import Product, Shape, Weight, products_of
 from benchmarks.texts import character_ids
 from elmo_hf import ElmoConfig
-from tests.models import TINY, tiny_model
+from tests.models import TINY
 
 SENTENCES = [["the", "old", "mill"], ["the", "mill"], ["a", "very", "long", "sentence", "about", "the", "mill"]]
 
@@ -47,14 +45,3 @@ def test_kernels_compute_the_same():
     for name, kernel in weight.kernels.items():
         output = torch.stack(list(kernel(inputs)))
         torch.testing.assert_close(output, expected[:, -output.shape[1] :], msg=name)
-
-
-def test_worker_measures_the_batches(tmp_path):
-    (tmp_path / "words.json").write_text("""["@@PADDING@@", "the", "old", "mill"]""")
-    tiny_model().save_pretrained(tmp_path)
-    files = write_batches(tmp_path, "test", [SENTENCES[:1]])
-    commands = Products()
-    commands.load(str(tmp_path))
-    shapes = commands.choose(files)["shapes"]
-    assert sum(shape["count"] for shape in shapes) == len(products_of(commands.config, np.load(files[0])["char_ids"]))
-    assert commands.measure(files)["seconds"] > 0

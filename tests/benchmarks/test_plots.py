@@ -18,11 +18,6 @@ def test_proportional_growth_is_a_straight_line():
     assert y1 > y3  # upwards
 
 
-def test_nothing_to_draw_is_an_error():
-    with pytest.raises(ValueError, match="nothing to draw"):
-        draw_lines("empty", "x", "y", {})
-
-
 def test_curves_of_results():
     seconds = {"fp32": [2.0, 1.0, 4.0]}
     results = [

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from benchmarks.pretraining import Result, largest_difference, lines
-from benchmarks.training_sizes import SIZES, WINDOW
-from elmo_hf import ElmoConfig
 
 
 class Gradients:
@@ -31,11 +29,3 @@ def test_a_line_for_every_side():
 def test_the_largest_difference_of_gradients(tmp_path, changed, difference):
     workers = {"ours": Gradients(a=[1.0, 2.0], b=[0.0]), "plain": Gradients(a=[1.0, changed], b=[0.0])}
     assert largest_difference(workers, "window", tmp_path) == difference
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_sizes_are_configurations(name):
-    config = ElmoConfig(**SIZES[name].config())
-    assert config.vocab_size == SIZES[name].words
-    assert config.softmax_type == ("adaptive" if name == "compact" else "sampled")
-    assert WINDOW * SIZES[name].streams in (1280, 2560)

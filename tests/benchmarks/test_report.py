@@ -1,12 +1,9 @@
 """What the benchmarks tell: medians, tables, JSON that can be read again."""
 
-import argparse
 import json
 
-import pytest
-
 from benchmarks import report
-from benchmarks.report import add_json_option, describe, machine, ratios, read_results, spread, table, write_results
+from benchmarks.report import machine, ratios, read_results, spread, write_results
 
 
 def test_spread():
@@ -16,18 +13,6 @@ def test_spread():
 
 def test_ratios_are_taken_repetition_by_repetition():
     assert ratios([1.0, 2.0], [3.0, 8.0]) == [3.0, 4.0]
-
-
-def test_table():
-    assert table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
-
-
-def test_machine_is_described():
-    found = machine()
-    text = describe(found)
-    assert found["processor"] in text
-    assert found["torch"] in text
-    assert text.endswith(".")
 
 
 def test_results_can_be_read_again(tmp_path, monkeypatch):
@@ -41,18 +26,3 @@ def test_results_can_be_read_again(tmp_path, monkeypatch):
 
 def json_of(value):
     return json.loads(json.dumps(value))
-
-
-def test_nothing_is_written_unasked(tmp_path):
-    write_results(None, "inference", [])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_json_option_wants_a_folder_that_is_there(tmp_path, capsys):
-    parser = argparse.ArgumentParser()
-    add_json_option(parser)
-    assert parser.parse_args(["--json", str(tmp_path / "a.json")]).json == tmp_path / "a.json"
-    assert parser.parse_args([]).json is None
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--json", str(tmp_path / "missing" / "a.json")])
-    assert "there is no folder" in capsys.readouterr().err

@@ -29,16 +29,6 @@ def test_corpus_is_repeated_where_it_is_short(heldout):
     assert read_words(5) == list(itertools.islice(itertools.chain(*sentences), 5))
 
 
-def test_sentences_are_distinct():
-    sentences = [" ".join(words) for words in read_sentences(None)]
-    assert len(sentences) == len(set(sentences)) > 30
-
-
-def test_sentences_of_a_file(tmp_path):
-    (tmp_path / "text").write_text("a b\n\na b\nc\n")
-    assert read_sentences(tmp_path / "text") == [["a", "b"], ["c"]]
-
-
 def test_character_ids_with_and_without_boundaries():
     bare, bounded = (character_ids([["a"], ["b", "c"]], boundaries) for boundaries in (False, True))
     assert bare.shape == (2, 2, 50)

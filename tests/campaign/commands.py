@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,7 @@ def run(
     stdin: str = "",
     largest_file: int | None = None,
     kill_after: float | None = None,
+    kill_when: Callable[[], bool] | None = None,
     hub: HubServer | None = None,
 ) -> Outcome:
     """
@@ -68,6 +70,7 @@ def run(
         stdin: Its standard input.
         largest_file: Bytes; a larger file cannot be written, as on a full disk.
         kill_after: Seconds after which it is killed.
+        kill_when: It is killed as soon as this is true.
         hub: The Hub that it knows, with the right to write.
     """
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as source:
@@ -78,7 +81,7 @@ def run(
         if child == 0:
             _run_here(list(map(str, arguments)), source.name, [end for _, end in pipes], largest_file, hub)
         readers = [_Reader(*pipe) for pipe in pipes]
-        code, is_late = _wait(child, kill_after)
+        code, is_late = _wait(child, kill_after, kill_when)
         output, errors = (reader.text() for reader in readers)
     return Outcome(code, output, errors, is_late)
 
@@ -150,7 +153,7 @@ def _know_hub(hub: HubServer):
     commands.PAUSES = (0.01, 0.01, 0.01)
 
 
-def _wait(child: int, kill_after: float | None) -> tuple[int, bool]:
+def _wait(child: int, kill_after: float | None, kill_when: Callable[[], bool] | None) -> tuple[int, bool]:
     """The exit code, and whether it took too long."""
     start = time.monotonic()
     limit = MAX_SECONDS if kill_after is None else kill_after
@@ -158,8 +161,9 @@ def _wait(child: int, kill_after: float | None) -> tuple[int, bool]:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status), False
-        if time.monotonic() - start > limit:
+        is_over = time.monotonic() - start > limit
+        if is_over or (kill_when is not None and kill_when()):
             os.kill(child, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            return code, kill_after is None
+            return code, is_over and kill_after is None
         time.sleep(0.002)

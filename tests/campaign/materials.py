@@ -1,6 +1,8 @@
 """Tiny models, runs, indexes and checkpoints, made with the commands themselves."""
 
 import json
+import shutil
+import signal
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +16,10 @@ from tests.finetuning.toy import classification_run, tagging_run
 from tests.pretraining.runs import command_line, random_documents, write_text, write_words
 
 SENTENCES = "the cat sat on the mat .\n\nAnna saw the dog with a red hat .\nthe bank of the river\n"
-FAST = ["--set", "epochs=2", "--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
+FAST = ["--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
+EPOCHS = 4  # of a head's training
 PRETRAINING = {"steps": 12, "save_every": 4, "evaluate_every": 6}
+PROLONGED = 14
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,9 @@ class Materials:
         corpus, heldout, vocab: Of pretraining.
         bilm: A language model's folder.
         tagger, classifier: Folders of finished heads.
+        finetuning: The folder of the tagger's training, killed after two of its epochs.
         pretraining: The folder of a run that can be prolonged.
+        prolonged: The same after `PROLONGED` steps.
         index: An index of `text`.
         hdf5, allennlp: Folders with the files of old checkpoints.
     """
@@ -45,7 +51,18 @@ class Materials:
     def finetune(self, out: Path) -> list[str]:
         """The arguments of a head's training."""
         files = [f"--{split}={self.folder / split}.conll" for split in ("train", "dev")]
-        return ["finetune", "tagging", *files, "--model", str(self.bilm), "--out", str(out), *FAST]
+        return [
+            "finetune",
+            "tagging",
+            *files,
+            "--model",
+            str(self.bilm),
+            "--out",
+            str(out),
+            "--epochs",
+            str(EPOCHS),
+            *FAST,
+        ]
 
 
 def make_materials(folder: Path) -> Materials:
@@ -59,19 +76,31 @@ def make_materials(folder: Path) -> Materials:
     files = [f"--{split}={folder / split}.jsonl" for split in ("train", "dev")]
     commands = [
         made.finetune(made.tagger),
-        ["finetune", "classification", *files, "--model", made.bilm, "--out", made.classifier, *FAST],
+        ["finetune", "classification", *files, "--model", made.bilm, "--out", made.classifier, "--epochs", "2", *FAST],
         made.pretrain(made.pretraining),
         ["index", made.text, "--model", made.bilm, "--out", made.index, "--exact"],
     ]
     for command in commands:
         outcome = run(*command)
         assert outcome.code == 0, outcome
+    shutil.copytree(made.pretraining, made.prolonged)
+    outcome = run("pretrain", "--resume", "--steps", str(PROLONGED), "--out", made.prolonged)
+    assert outcome.code == 0, outcome
+    _interrupt_finetuning(made)
     made.hdf5.mkdir()
     original = TinyOriginal(made.hdf5)
     original.options.rename(made.hdf5 / "options.json")
     original.weights.rename(made.hdf5 / "weights.hdf5")
     _write_allennlp(made.allennlp)
     return made
+
+
+def _interrupt_finetuning(made: Materials):
+    """Kills the tagger's training when it has two checkpoints."""
+    checkpoints = made.finetuning / "checkpoints"
+    outcome = run(*made.finetune(made.finetuning), kill_when=lambda: len([*checkpoints.glob("*/checkpoint.json")]) == 2)
+    assert outcome.code == -signal.SIGKILL, outcome
+    assert not (made.finetuning / "results.json").exists()
 
 
 def _write_allennlp(folder: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.campaign.commands import run
 from tests.campaign.damage import copy, damage
-from tests.campaign.materials import SENTENCES, Materials
+from tests.campaign.materials import PROLONGED, SENTENCES, Materials
 from tests.hub.faults import BreakDownload, BreakUpload, CorruptDownload, CorruptUpload, Fault
 from tests.hub.server import HubServer
 from tests.hub.store import Refusal
@@ -34,6 +34,29 @@ def damaged(name: str, *command: str) -> Trial:
         fault = outcome.fault()
         if fault is None and outcome.code == 2 and (place / "out").exists():
             fault = "the output of a command that failed"
+        return fault and f"{' '.join(command)}, {what}: {fault}\n{outcome.errors[-1500:]}"
+
+    return trial
+
+
+def damaged_run(name: str, finished: str, *command: str) -> Trial:
+    """
+    A run that continues from a damaged copy of its folder. Where the damage is in a checkpoint and the run comes to its
+    end, it must have ended with the weights of one that was never damaged.
+
+    Args:
+        name: Of the run's folder.
+        finished: Of the folder of the same run at its end.
+        command: Its arguments; `{copy}` is the copy.
+    """
+
+    def trial(made: Materials, place: Path, generator: random.Random) -> str | None:
+        target = copy(getattr(made, name), place / "copy")
+        what = damage(target, generator)
+        outcome = run(*(argument.format(copy=target) for argument in command))
+        fault = outcome.fault()
+        if fault is None and outcome.code == 0 and "checkpoints/" in what:
+            fault = None if _same(target, getattr(made, finished), "model.safetensors") else "other weights"
         return fault and f"{' '.join(command)}, {what}: {fault}\n{outcome.errors[-1500:]}"
 
     return trial
@@ -166,8 +189,8 @@ KINDS: dict[str, list[Trial]] = {
         damaged("tagger", "card", "{copy}"),
     ],
     "damaged runs": [
-        damaged("pretraining", "pretrain", "--resume", "--steps", "14", "--out", "{copy}"),
-        damaged("tagger", "finetune", "tagging", "--resume", "--out", "{copy}"),
+        damaged_run("pretraining", "prolonged", "pretrain", "--resume", "--steps", str(PROLONGED), "--out", "{copy}"),
+        damaged_run("finetuning", "tagger", "finetune", "tagging", "--resume", "--out", "{copy}"),
     ],
     "damaged indexes": [damaged("index", "neighbors", "{copy}", MARKED)],
     "damaged checkpoints": [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 
-from elmo_hf.cli.parameters import model_and_texts
+from elmo_hf.cli.parameters import model_and_inputs
 from elmo_hf.embedding import ElmoEmbedder
 
 TEXT = "He sat on the bank of the river.\n\nThe bank was closed.\n"
@@ -107,7 +107,7 @@ def test_a_small_file_with_a_line_without_end_is_one_line(run, folder, tmp_path)
     [
         (["text.txt"], "--out"),
         (["none.txt", "--out", "out.npz"], "No such file or folder: none.txt"),
-        (["folder", "--out", "out.npz"], "name at least one text"),
+        (["folder", "--out", "out.npz"], "name at least one file or dataset"),
         (["missing-model", "text.txt", "--out", "out.npz"], "There is no folder missing-model here"),
         (["folder", "text.txt", "--out", "out.xml"], "give --format"),
         (["folder", "text.txt", "--out", "out.hdf5", "--dtype", "bfloat16"], "HDF5 has no bfloat16"),
@@ -151,9 +151,9 @@ def test_a_mistake_is_one_line(run, folder, text, tmp_path, arguments, message):
     ids=str,
 )
 def test_the_first_argument_is_the_model_if_it_can_be_no_text(folder, text, arguments, option, model, texts):
-    assert model_and_texts(arguments, option) == (model, texts)
+    assert model_and_inputs(arguments, option) == (model, texts)
 
 
 def test_a_model_alone_is_not_enough(folder, text):
-    with pytest.raises(typer.BadParameter, match="name at least one text"):
-        model_and_texts(["folder"])
+    with pytest.raises(typer.BadParameter, match="name at least one file or dataset"):
+        model_and_inputs(["folder"])

@@ -49,7 +49,7 @@ def test_a_tagger_is_trained_and_tags_text_from_a_file_and_from_standard_input(f
         [],
         ["a"],
     ]  # one line, one record
-    assert "The device 'abacus' is not here" in run("predict", out, text, "--device", "abacus")[2]
+    assert "The device 'abacus' is not available" in run("predict", out, text, "--device", "abacus")[2]
     assert run("predict", out, text, "--out", tmp_path / "found.conll")[0] == 0
     assert (tmp_path / "found.conll").read_text() == output
 
@@ -81,7 +81,7 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
     code, output, error = run("finetune", "classification", *files, "--model", folder / "bilm", "--out", out, *options)
     assert code == 0, error
     assert "dev, mean and range of 2 seeds: " in output
-    assert "saved: the head of seed " in output
+    assert "saved: the head with seed " in output
     found = json.loads((out / "results.json").read_text())
     assert [record["seed"] for record in found["seeds"]] == [5, 6]
     assert found["examples"] == {"train": 40, "dev": 40, "test": 0}
@@ -93,10 +93,13 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["finetune", "tagging", "--out", "x"], "give --train and --dev"),
+        (["finetune", "tagging", "--out", "x"], "Give training and development data with --train and --dev"),
         (["finetune", "tagging", "--resume", "--out", "x"], "holds no run"),
         (["finetune", "tagging", "--train", "no.conll", "--dev", "no.conll", "--out", "x"], "No such file"),
-        (["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "a=1"], "field a"),
+        (
+            ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "a=1"],
+            "no setting or field of the config 'a'",
+        ),
         (
             ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "epochs=0"],
             "epochs",

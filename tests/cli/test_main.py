@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from elmo_hf.cli import index_commands
+from elmo_hf import ElmoIndex
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def broken(monkeypatch):
         def load(folder):
             raise error
 
-        monkeypatch.setattr(index_commands.ElmoIndex, "load", load)
+        monkeypatch.setattr(ElmoIndex, "load", load)
 
     return broken
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_hf import extras
+from elmo_hf.runtime import extras
 
 COMMANDS = [
     (["finetune", "tagging", "--train", "no.conll", "--dev", "no.conll", "--out", "out"], "sklearn", "finetune"),

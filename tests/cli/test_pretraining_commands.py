@@ -82,7 +82,7 @@ def test_vocab_takes_words_as_blanks_separate_them_and_no_more_than_asked(run, t
         (["missing.txt", "--out", "new.txt"], "No such file or folder: missing.txt"),
         (["text.txt", "--out", "new.txt", "--size", "2"], "no room for <S>"),
         (["text.txt", "--out", "new.txt", "--segmenter", "nonsense"], "segmenter"),
-        (["--out", "new.txt"], "TEXT"),
+        (["--out", "new.txt"], "INPUT"),
         (["text.txt"], "--out"),
     ],
     ids=str,
@@ -111,7 +111,7 @@ def test_a_full_disk_leaves_no_half_written_vocabulary(run, text, tmp_path, monk
         Path(path).write_text("<S>\n</S>\n")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("elmo_hf.cli.pretraining_commands.write_vocabulary", write_half)
+    monkeypatch.setattr("elmo_hf.modeling.tokenizer_files_elmo.write_vocabulary", write_half)
     before = files(tmp_path)
     code, _, error = run("vocab", text, "--min-count", 1, "--out", tmp_path / "new.txt")
     assert code == 2
@@ -167,7 +167,7 @@ def test_more_steps_prolong_a_run(run, text, words, tmp_path):
     assert run(*command_line(text, words, tmp_path / "run", steps=2))[0] == 0
     code, output, _ = run("pretrain", "--resume", "--out", tmp_path / "run", "--steps", 5, "--set", "log_every=1")
     assert code == 0
-    assert output.startswith(f"{tmp_path / 'run'}: going on after step 2\n")
+    assert output.startswith(f"{tmp_path / 'run'}: continuing after step 2\n")
     assert list(recorded_losses(tmp_path / "run")) == [1, 2, 3, 4, 5]
 
 
@@ -310,8 +310,10 @@ def test_ctrl_c_and_a_termination_save_and_name_how_to_go_on(run, text, words, t
         output, error = process.communicate()
         assert process.returncode == 0, error
         steps = max(recorded_losses(folder))
-        last = output.splitlines()[-1]
-        assert last == f"stopped and saved after step {steps:,}; elmo-hf pretrain --resume --out {folder}"
+        assert output.splitlines()[-2:] == [
+            f"stopped and saved after step {steps:,}",
+            f"to continue: elmo-hf pretrain --resume --out {folder}",
+        ]
         assert "Traceback" not in error
         assert [path.name for path in (folder / "checkpoints").iterdir() if path.name.endswith(f"{steps:08d}")]
     assert run(*resume, "--steps", steps + 2)[0] == 0
@@ -338,7 +340,7 @@ def test_perplexity_is_that_of_the_package_for_each_text_and_state(run, language
 
 def test_perplexity_without_a_model_is_that_of_the_default_one(run, language_model, text, monkeypatch):
     expected = run("perplexity", language_model, text)
-    monkeypatch.setattr("elmo_hf.cli.models.default_model", lambda: str(language_model))
+    monkeypatch.setattr("elmo_hf.runtime.named_models.default_model", lambda: str(language_model))
     assert run("perplexity", text) == expected
     assert expected[0] == 0
 
@@ -350,16 +352,16 @@ def test_perplexity_without_a_model_is_that_of_the_default_one(run, language_mod
         (["missing.txt", "text.txt"], "No such file or folder: missing.txt"),
         (["model", "text.txt", "missing.txt"], "No such file or folder: missing.txt"),
         (["missing-model", "text.txt"], "missing-model"),
-        (["model"], "name at least one text"),
+        (["model"], "name at least one file or dataset"),
         (["model", "empty.txt"], "not a single sentence"),
         (["model", "binary"], "is not UTF-8 text"),
-        ([], "FILE"),
+        ([], "INPUT"),
     ],
     ids=" ".join,
 )
 def test_a_mistake_about_perplexity_is_one_line(run, text, language_model, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("elmo_hf.cli.models.default_model", lambda: "model")
+    monkeypatch.setattr("elmo_hf.runtime.named_models.default_model", lambda: "model")
     Path("empty.txt").write_text("\n")
     Path("binary").write_bytes(b"\0")
     code, output, error = run("perplexity", *arguments)

@@ -15,9 +15,9 @@ def test_card_writes_what_is_known_and_what_is_said(run, folder):
 
 def test_a_card_that_was_written_by_hand_is_replaced_only_by_force(run, refused, folder):
     (folder / "README.md").write_text("Mine.\n")
-    assert "--force replaces it" in refused("card", folder)
+    assert "--overwrite replaces it" in refused("card", folder)
     assert (folder / "README.md").read_text() == "Mine.\n"
-    assert run("card", folder, "--force")[0] == 0
+    assert run("card", folder, "--overwrite")[0] == 0
     assert "# " in (folder / "README.md").read_text()
 
 

@@ -320,6 +320,7 @@ def test_a_compressed_container_that_is_far_larger_inside_is_refused(tmp_path):
     assert_refused(tmp_path, converting(path), r"best.th has [\d,]+ bytes and asks for 134,[\d,]+ bytes of memory")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("compression", ["gz", "bz2", "xz"])
 def test_an_archive_that_is_far_larger_inside_is_refused(tmp_path, compression):
     path = tmp_path / f"model.tar.{compression}"
@@ -369,7 +370,7 @@ def sound_files(tmp_path_factory):
     return folder
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(["zip", "legacy", "model.tar.gz"]), damages())
 def test_a_damaged_file_is_refused_or_read_and_nothing_else(sound_files, monkeypatch, tmp_path, name, damage):
     monkeypatch.setattr(allennlp, "save_folder", lambda *args: None)  # its files take most of the time
@@ -379,7 +380,7 @@ def test_a_damaged_file_is_refused_or_read_and_nothing_else(sound_files, monkeyp
     assert list(tmp_path.iterdir()) == [damaged]
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 @example(place=0.5, bit=0)
 def test_a_flipped_bit_is_refused_or_changes_no_tensor(sound_files, tmp_path, place, bit):

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.configuration_elmo import ORIGINAL_FILTERS
 from elmo_hf.conversion import ConversionError, bilm_hdf5, convert_bilm_hdf5, export_bilm_hdf5, write_bilm_hdf5
 from elmo_hf.conversion.bilm_hdf5 import read_bilm_hdf5
+from elmo_hf.modeling.configuration_elmo import ORIGINAL_FILTERS
 from tests.conversion.refusals import assert_refused, damages, make_file
 from tests.full_disk import files_of_at_most
 from tests.models import reference_of, tiny_model
@@ -365,6 +365,7 @@ for size in (0, 100, 3000, 8000, 12_000):
 """
 
 
+@pytest.mark.medium
 def test_a_disk_that_is_full_for_an_export_is_told_and_nothing_is_left(tmp_path):
     """In a process of its own, as HDF5 ends the process where an error is not kept from it."""
     folder, out = save(tiny_model(), tmp_path / "folder"), tmp_path / "work" / "out"
@@ -417,7 +418,7 @@ def test_a_word_model_is_not_exported_with_a_vocabulary_of_another_size(tmp_path
 # ---- Any damage.
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(damages())
 def test_a_damaged_file_is_refused_or_read_and_nothing_else(original, monkeypatch, damage):
     monkeypatch.setattr(bilm_hdf5, "save_folder", lambda *args: None)  # its files take most of the time

@@ -9,6 +9,8 @@ from elmo_hf.demo.senses import EXAMPLES, SENSES, find_uses, mark, nearest_sense
 from elmo_hf.embedding import Occurrence
 from tests.demo.toy import toy_uses
 
+pytestmark = pytest.mark.medium
+
 # Words of which most sentences of that sense have one, and few of the other: word → one set per sense.
 CUES = {
     "bank": (

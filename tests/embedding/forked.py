@@ -82,7 +82,8 @@ def _run(command: dict[str, Any], moment: int | None, errors: str) -> int:
 
 def _main(command: dict[str, Any], moment: int | None) -> int:
     from elmo_hf import cli
-    from elmo_hf.embedding import corpus, shards
+    from elmo_hf.corpus import embed as corpus
+    from elmo_hf.corpus import shards
     from tests.full_disk import files_of_at_most
 
     corpus.SHARD_CHARACTERS = SHARD_CHARACTERS
@@ -125,7 +126,7 @@ def _warm_up():
     """What a run imports and makes when it first needs it, for all children."""
     import h5py  # noqa: F401
 
-    from elmo_hf.embedding import ElmoEmbedder, embed_corpus
+    from elmo_hf import ElmoEmbedder, embed_corpus
     from tests.embedding.toy import TOKENIZER, toy_embedder
 
     with tempfile.TemporaryDirectory() as folder:

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmo_hf.data.sentences import LONG, LongSentence, encode
 from elmo_hf.embedding import ElmoEmbedder
-from elmo_hf.embedding.sentences import LONG, LongSentence, encode
 from elmo_hf.errors import TextError
 from tests.embedding.toy import TOKENIZER, WORDS, layers_alone, toy_embedder
 from tests.models import tiny_model

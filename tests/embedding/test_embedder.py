@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoInt8Config, ElmoTokenizer
+from elmo_hf.data.sentences import CHUNK
 from elmo_hf.embedding import ElmoEmbedder
 from elmo_hf.embedding.request import EmbeddingRequest
-from elmo_hf.embedding.sentences import CHUNK
 from elmo_hf.errors import ModelError, TextError
 from tests.embedding.toy import TOKENIZER, WORDS, layers_alone, toy_embedder
 from tests.models import TINY, configurations, tiny_model
@@ -301,7 +301,7 @@ def test_a_folder_without_all_weights_is_refused(tmp_path):
     TOKENIZER.save_pretrained(tmp_path)
     state = {name: value for name, value in model.state_dict().items() if "layers.1" not in name}
     model.save_pretrained(tmp_path, state_dict=state)
-    with pytest.raises(ModelError, match=r"it lacks 4 weights, as layers\.1"):
+    with pytest.raises(ModelError, match=r"it lacks 4 weights, such as layers\.1"):
         ElmoEmbedder.from_pretrained(tmp_path)
 
 

@@ -37,6 +37,8 @@ from tests.finetuning.toy import (
 )
 from tests.launched import launch
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.fixture(scope="module")
 def tagger(tmp_path_factory):
@@ -130,7 +132,7 @@ tagging_run(folder, model=default_model(), settings=settings).begin(folder / "ou
 """
 
 
-@pytest.mark.parametrize("cache", ["memory", "disk"])
+@pytest.mark.parametrize("cache", ["memory", pytest.param("disk", marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_to_the_same_weights_bit_for_bit(tmp_path, cache):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()

@@ -13,6 +13,8 @@ from tests.bare_python import BARE, PRELUDE
 from tests.frozen import numbers
 from tests.frozen.make import FOLDER, freeze
 
+pytestmark = pytest.mark.medium
+
 ARCHIVES = sorted(FOLDER.glob("*.zip"))
 
 

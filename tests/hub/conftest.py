@@ -1,13 +1,23 @@
 """A Hub for each test, and the real client for it."""
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 from huggingface_hub import HfApi, close_session, constants
+from transformers.utils import logging
 
+from elmo_hf import cli
 from tests.hub.client import run_client
 from tests.hub.server import HubServer
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]):
+    """A test that starts a client of its own is no fast one."""
+    for item in items:
+        if "run_python" in getattr(item, "fixturenames", ()):
+            item.add_marker("medium")
 
 
 @pytest.fixture
@@ -69,3 +79,24 @@ def stranger(hub, online) -> HfApi:
 def run_python(hub, tmp_path):
     """Runs Python code in a fresh process that knows the Hub; see `run_client`."""
     return partial(run_client, hub, tmp_path / "home")
+
+
+@pytest.fixture
+def run_command(online, monkeypatch, capsys):
+    """Runs `elmo-hf` in this process, with or without a token: exit code, standard output, standard error."""
+
+    def run(*arguments: object, token: str | None = None) -> tuple[int, str, str]:
+        if token is None:
+            monkeypatch.delenv("HF_TOKEN", raising=False)
+        else:
+            monkeypatch.setenv("HF_TOKEN", token)
+        monkeypatch.setattr(sys, "argv", ["elmo-hf", *map(str, arguments)])
+        capsys.readouterr()  # what the fixtures have printed
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code, *capsys.readouterr()
+
+    verbosity = logging.get_verbosity()
+    yield run
+    logging.set_verbosity(verbosity)
+    logging.enable_progress_bar()

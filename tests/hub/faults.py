@@ -43,16 +43,8 @@ class OddAnswer:
     body: bytes
 
 
-@dataclass(frozen=True)
-class Pause:
-    """Nothing comes for a while: no answer or, `after` some bytes of its body, no more of it."""
-
-    seconds: float
-    after: int | None = None
-
-
 # A refusal is answered in place of what the request should have had; the request is not carried out.
-Fault = BreakUpload | BreakDownload | CorruptUpload | CorruptDownload | OddAnswer | Pause | Refusal
+Fault = BreakUpload | BreakDownload | CorruptUpload | CorruptDownload | OddAnswer | Refusal
 
 
 @dataclass

@@ -25,7 +25,6 @@ from tests.hub.faults import (
     Fault,
     Faults,
     OddAnswer,
-    Pause,
     corrupt,
 )
 from tests.hub.protocol import Answer, Request
@@ -74,7 +73,6 @@ class HubServer:
         self.log: list[LoggedRequest] = []
         self.faults = Faults()
         self.lock = threading.Lock()  # one request after the other reads and changes the store
-        self.closing = threading.Event()
         self._listeners = [_Listener(self), _Listener(self)]
         self.endpoint, storage = (f"http://127.0.0.1:{listener.server_port}" for listener in self._listeners)
         self.storage = f"{storage}/storage"
@@ -89,7 +87,6 @@ class HubServer:
 
     def close(self):
         """From now on nobody is there."""
-        self.closing.set()
         for listener in self._listeners:
             listener.close()
 
@@ -159,9 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_DELETE = do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
 
     def _send(self, answer: Answer, fault: Fault | None):
-        hub, body = self.hub, answer.body
-        if isinstance(fault, Pause) and fault.after is None:
-            hub.closing.wait(fault.seconds)
+        body = answer.body
         if isinstance(fault, CorruptDownload):
             body = corrupt(body)
         if isinstance(fault, OddAnswer):
@@ -177,10 +172,6 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(fault, BreakDownload):
             self.wfile.write(body[: fault.after])
             self._break(fault.reset)
-        elif isinstance(fault, Pause) and fault.after is not None:
-            self.wfile.write(body[: fault.after])
-            hub.closing.wait(fault.seconds)
-            self.wfile.write(body[fault.after :])
         else:
             self.wfile.write(body)
 

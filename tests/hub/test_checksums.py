@@ -33,7 +33,9 @@ DAMAGED = r"model\.safetensors is damaged, its SHA-256 is not .*\. It was remove
 @pytest.fixture
 def publish(api, tmp_path, monkeypatch):
     """Makes a repository of a model, or of a folder of it."""
-    monkeypatch.setattr(transformers_hub, "_hf_api", None)  # which keeps the address of the last test's Hub
+    monkeypatch.setattr(
+        transformers_hub, "_hf_api", None, raising=False
+    )  # which keeps the address of the last test's Hub
 
     def upload(save=save_tiny, *arguments, **options) -> Path:
         folder = save(tmp_path / "model", *arguments, **options)
@@ -141,15 +143,14 @@ def test_a_large_tokenizer_is_compared_too(hub, publish, monkeypatch):
     ElmoTokenizer.from_pretrained(NAME)
 
 
-def test_the_command_says_so_in_one_line(hub, publish, run_python, tmp_path):
+def test_the_command_says_so_in_one_line(hub, publish, run_command, tmp_path):
     publish()
     (tmp_path / "text.txt").write_text("the cat\n")
     hub.faults.inject(CorruptDownload(), "GET", "model.safetensors")
-    command = "from elmo_hf.cli import main; main()"
-    arguments = ["embed", NAME, str(tmp_path / "text.txt"), "--out", str(tmp_path / "vectors.npz")]
-    failed = run_python(command, *arguments, check=False)
-    assert failed.returncode == 2
-    assert failed.stderr.startswith("elmo-hf: ada/model cannot be loaded: ")
-    assert "model.safetensors is damaged, its SHA-256 is not" in failed.stderr
-    assert failed.stderr.count("\n") == 1
-    run_python(command, *arguments)
+    command = ["embed", NAME, tmp_path / "text.txt", "--out", tmp_path / "vectors.npz"]
+    code, _, error = run_command(*command)
+    assert code == 2
+    assert error.startswith("elmo-hf: ada/model cannot be loaded: ")
+    assert "model.safetensors is damaged, its SHA-256 is not" in error
+    assert error.count("\n") == 1
+    assert run_command(*command)[0] == 0

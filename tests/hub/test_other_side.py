@@ -13,7 +13,7 @@ from elmo_hf.publishing import push_model
 from tests.hub.models import save_tagger, save_tiny
 from tests.hub.test_push import COMPLETE, files_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+pytestmark = [pytest.mark.medium, pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")]
 
 SENTENCE = "Anna sat on the mat, didn't she?"
 # Loads by name and prints what it gets; the options are those of `from_pretrained`.
@@ -112,7 +112,7 @@ def test_the_lines_of_use_on_the_published_cards_run_without_the_package(hub, ap
 @pytest.fixture
 def here(monkeypatch):
     """Transformers in this process asks the Hub of the test."""
-    monkeypatch.setattr("transformers.utils.hub._hf_api", None)
+    monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
 
 
 def test_a_branch_a_tag_a_commit_and_a_subfolder(hub, api, published, here, tmp_path):

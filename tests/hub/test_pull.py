@@ -149,12 +149,12 @@ def test_a_file_outside_the_folder_is_refused(hub, api, published, out, name):
     assert_nothing_is_left(out)
 
 
-def test_the_command_pulls(run_python, published, out):
-    command = "from elmo_hf.cli import main; main()"
-    done = run_python(command, "pull", NAME, "--out", str(out))
-    assert done.stdout.startswith(f"{out}: ")
+def test_the_command_pulls(run_command, published, out):
+    code, output, _ = run_command("pull", NAME, "--out", out)
+    assert code == 0
+    assert output.startswith(f"{out}: ")
     assert json.loads((out / "config.json").read_text())["model_type"] == "elmo"
-    failed = run_python(command, "pull", "ada/other", "--out", str(out) + "2", check=False)
-    assert failed.returncode == 2
-    assert failed.stderr.count("\n") == 1
-    assert "There is no ada/other on the Hub" in failed.stderr
+    code, _, error = run_command("pull", "ada/other", "--out", f"{out}2")
+    assert code == 2
+    assert error.count("\n") == 1
+    assert "There is no ada/other on the Hub" in error

@@ -13,7 +13,7 @@ from transformers import AutoModel
 from elmo_hf import default_model
 from elmo_hf.embedding import SENTENCE_FILES, write_sentence_files
 from elmo_hf.errors import HubError, ModelError
-from elmo_hf.modeling_elmo import AUTO_MAP
+from elmo_hf.modeling.configuration_elmo import AUTO_MAP
 from elmo_hf.publishing import hub as publishing
 from elmo_hf.publishing import pull_model, push_model, write_card
 from elmo_hf.publishing.repository import CODE
@@ -25,7 +25,7 @@ from tests.models import edit_config
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
 NAME = "ada/model"
-CODE_NAMES = {path.name for path in CODE}
+CODE_NAMES = {path.name for path in CODE} | {"configuration_elmo.py", "modeling_elmo.py", "tokenization_elmo.py"}
 COMPLETE = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} | CODE_NAMES
 
 
@@ -388,13 +388,12 @@ def test_metadata_that_only_the_hub_refuses_is_told(hub, push, no_pauses):
         push()
 
 
-def test_the_command_publishes(hub, run_python, api, folder):
-    done = run_python(
-        "from elmo_hf.cli import main; main()", "push", str(folder), NAME, "--private", token=hub.write_token
-    )
-    assert re.fullmatch(rf"{hub.endpoint}/{NAME}/commit/\w+\n", done.stdout)
+def test_the_command_publishes(hub, run_command, api, folder):
+    code, output, _ = run_command("push", folder, NAME, "--private", token=hub.write_token)
+    assert code == 0
+    assert re.fullmatch(rf"{hub.endpoint}/{NAME}/commit/\w+\n", output)
     assert files_of(api) == COMPLETE
-    failed = run_python("from elmo_hf.cli import main; main()", "push", str(folder), NAME, check=False)
-    assert failed.returncode == 2
-    assert failed.stderr.count("\n") == 1
-    assert "hf auth login" in failed.stderr
+    code, _, error = run_command("push", folder, NAME)
+    assert code == 2
+    assert error.count("\n") == 1
+    assert "hf auth login" in error

@@ -1,6 +1,7 @@
 """Repositories whose maker means harm, through the real client: refused with a reason, and nothing of theirs runs."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def folder(saved, tmp_path):
 @pytest.fixture
 def publish(api, folder, monkeypatch):
     """Makes a repository of the folder."""
-    monkeypatch.setattr(transformers_hub, "_hf_api", None)  # which keeps the address of the last test's Hub
+    monkeypatch.setattr(
+        transformers_hub, "_hf_api", None, raising=False
+    )  # which keeps the address of the last test's Hub
 
     def upload():
         api.create_repo(NAME)
@@ -132,19 +135,29 @@ def test_an_index_of_pickles_is_refused_before_they_are_downloaded(publish, fold
 
 # Code
 
+# Three processes that pay once for the imports: a fork for each stage.
 LOADING = """
-import os, sys
+import json, os, sys
 os.close(0)
 os.open(os.devnull, os.O_RDONLY)  # nobody is there to say yes
-if sys.argv[1] == "registered":
-    import elmo_hf
-from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer
-options = {"trust_remote_code": True} if sys.argv[1] == "trusted" else {}
-for auto in (AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer):
-    try:
-        print(auto.from_pretrained("ada/model", **options).__class__.__module__)
-    except (OSError, ValueError) as error:
-        print("refused:", "trust_remote_code" in str(error))
+from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer, PreTrainedModel
+
+def load(stage):
+    if stage == "registered":
+        import elmo_hf
+    options = {"trust_remote_code": True} if stage == "trusted" else {}
+    for auto in (AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer):
+        try:
+            yield auto.from_pretrained("ada/model", **options).__class__.__module__
+        except (OSError, ValueError) as error:
+            yield "refused" if "trust_remote_code" in str(error) else str(error)
+
+for stage in ("bare", "registered", "trusted"):
+    if not os.fork():
+        answers = list(load(stage))
+        print("\\nfound:" + json.dumps([answers, os.listdir(sys.argv[1])]), flush=True)  # behind a question
+        os._exit(0)
+    os.wait()
 """
 
 
@@ -160,21 +173,13 @@ def evil_code(publish, folder, tmp_path) -> Path:
     return marks
 
 
-def test_no_code_of_a_repository_runs_where_the_package_is_registered(evil_code, run_python):
-    output = run_python(LOADING, "registered").stdout.split()
-    assert len(output) == 4
-    assert all(module.startswith("elmo_hf.") for module in output)
-    assert not list(evil_code.iterdir())
-
-
-def test_no_code_of_a_repository_runs_where_the_package_is_not_registered(evil_code, run_python):
-    output = run_python(LOADING, "alone").stdout
-    assert output.count("refused: True") == 4
-    assert "transformers_modules" not in output
-    assert not list(evil_code.iterdir())
-
-
-def test_code_of_a_repository_runs_where_it_is_trusted(evil_code, run_python):
-    """Without this, the tests above could not fail."""
-    assert "transformers_modules" in run_python(LOADING, "trusted").stdout
-    assert {"configuration_elmo", "modeling_elmo", "loading_elmo"} <= {path.name for path in evil_code.iterdir()}
+def test_code_of_a_repository_runs_only_where_it_is_trusted(evil_code, run_python):
+    output = run_python(LOADING, str(evil_code)).stdout
+    bare, registered, trusted = map(json.loads, re.findall("^found:(.*)", output, flags=re.MULTILINE))
+    assert bare == [["refused"] * 4, []]
+    modules, marks = registered
+    assert all(module.startswith("elmo_hf.") for module in modules)
+    assert not marks
+    modules, marks = trusted  # without this, the lines above could not fail
+    assert all(module.startswith("transformers_modules.") for module in modules)
+    assert {"configuration_elmo", "modeling_elmo", "checks_elmo"} <= set(marks)

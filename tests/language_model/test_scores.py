@@ -12,7 +12,7 @@ import elmo_hf
 from elmo_hf import pretraining
 from elmo_hf.errors import TextError
 from elmo_hf.language_model import TextScore, model, reading
-from elmo_hf.modeling_elmo import DIRECTIONS
+from elmo_hf.modeling.modeling_elmo import DIRECTIONS
 from tests.language_model.models import VOCABULARY, WORDS, tiny_language_model
 from tests.models import configurations, reference_of
 

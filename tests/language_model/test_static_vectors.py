@@ -95,6 +95,7 @@ def test_what_cannot_be_compared_is_refused(fields, word, vectors, error, messag
         tiny_language_model(**fields).static_neighbors(word, 2, vectors)
 
 
+@pytest.mark.medium
 def test_the_shipped_model_has_neighbours_in_meaning_and_in_spelling():
     lm = ElmoLanguageModel.from_pretrained()
     cities = {word for word, _ in lm.static_neighbors("Paris")}

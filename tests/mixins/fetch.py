@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from tests.fetch_golden import FETCHED, fetch
+from tests.fetch_golden import FETCHED, fetch, has_all
 
 RELEASE = version("transformers")
 FOLDER = f"transformers-{RELEASE}"
@@ -18,7 +18,8 @@ FILES = [
 
 def main():
     target = FETCHED / FOLDER / "tests"
-    fetch(f"transformers=={RELEASE}", f"{FOLDER}/tests/", FILES, target)
+    if not has_all(target, FILES):
+        fetch(f"transformers=={RELEASE}", f"{FOLDER}/tests/", FILES, target)
     print(f"test mixins in {target}")
 
 

@@ -10,9 +10,9 @@ from huggingface_hub import ModelCard
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 import elmo_hf
-from elmo_hf.default_model import find_model
 from elmo_hf.pretraining import Corpus, SentenceEncoder, perplexity
 from elmo_hf.publishing.metadata import check_metadata
+from elmo_hf.runtime.default_model import find_model
 
 FOLDER = Path(elmo_hf.default_model())
 CARD = (FOLDER / "README.md").read_text("utf-8")

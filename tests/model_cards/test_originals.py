@@ -8,10 +8,10 @@ import torch
 from huggingface_hub import ModelCard
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.configuration_elmo import ORIGINAL_FILTERS
 from elmo_hf.conversion import convert_original, known_originals, write_bilm_hdf5
 from elmo_hf.conversion.bilm_hdf5 import count_parameters
 from elmo_hf.conversion.originals import COMPARED
+from elmo_hf.modeling.configuration_elmo import ORIGINAL_FILTERS
 from tests.conversion.refusals import assert_refused
 from tests.hub.cards import read_metadata
 from tests.models import TINY, tiny_model

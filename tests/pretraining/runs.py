@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.modeling.tokenizer_files_elmo import write_vocabulary
 from elmo_hf.pretraining import Corpus, Pretrainer, PretrainingSettings
 from elmo_hf.publishing import read_history
-from elmo_hf.vocabulary_elmo import write_vocabulary
 
 TEXT_WORDS = "the a cat dog bird fish sees hears likes meets big small old red and near river bank house tree"
 VOCABULARY = ["<S>", "</S>", "<UNK>", *TEXT_WORDS.split()]

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from elmo_hf import lstm_elmo, softmax_elmo
+from elmo_hf.modeling import lstm_autograd_elmo, softmax_elmo
 from elmo_hf.pretraining.compilation import KERNELS, compiled_kernels
 
 
@@ -32,7 +32,7 @@ def test_kernels_are_replaced_within_and_restored_after(compilations):
         assert not set(kernels()) & set(plain)
         assert [function for function, _ in compilations] == plain
         gates, cell = torch.randn(1, 2, 12), torch.randn(1, 2, 3)
-        torch.testing.assert_close(lstm_elmo.cell_step(gates, cell, None), plain[0](gates, cell, None))
+        torch.testing.assert_close(lstm_autograd_elmo.cell_step(gates, cell, None), plain[0](gates, cell, None))
     assert kernels() == plain
 
 
@@ -41,7 +41,7 @@ def test_only_the_softmax_is_compiled_for_any_shape(compilations):
         pass
     assert {function.__name__: options for function, options in compilations} == {
         "cell_step": {"dynamic": False},
-        "cell_step_gradient": {"dynamic": False},
+        "cell_step_backward": {"dynamic": False},
         "cross_entropy": {"dynamic": True},
     }
 
@@ -76,6 +76,7 @@ def test_unwanted_compilation_changes_nothing(compilations):
     assert not compilations
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_compiled_kernels_equal_the_plain_ones():
     torch.manual_seed(0)
@@ -84,14 +85,14 @@ def test_compiled_kernels_equal_the_plain_ones():
     logits, labels = (4 * torch.randn(9, 30)).requires_grad_(), torch.randint(0, 30, (9,))
 
     def compute():
-        *activated, new_cell, given_out = lstm_elmo.cell_step(gates, cell, 1.5)
-        step = lstm_elmo._Step(torch.zeros(0), cell, *activated, new_cell)
+        *activated, new_cell, cell_output = lstm_autograd_elmo.cell_step(gates, cell, 1.5)
+        step = lstm_autograd_elmo._Step(torch.zeros(0), cell, *activated, new_cell)
         loss = softmax_elmo.cross_entropy(logits, labels)
         return [
             *activated,
             new_cell,
-            given_out,
-            *lstm_elmo.cell_step_gradient(d_output, d_cell, step, 1.5),
+            cell_output,
+            *lstm_autograd_elmo.cell_step_backward(d_output, d_cell, step, 1.5),
             loss,
             *torch.autograd.grad(loss, logits),
         ]

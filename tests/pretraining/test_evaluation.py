@@ -169,13 +169,13 @@ def test_mixed_precision_of_training_is_not_that_of_evaluation(corpus, monkeypat
     """Neither around the call nor around the model: what is printed is what the stored model has."""
     model, text = language_model(), corpus(TEXT)
     expected = perplexity(model, ENCODE, text)
-    plain_forward, seen = ElmoModel._run_layers, []
+    plain_forward, seen = ElmoModel.run_bilm, []
 
-    def forward(*arguments):
+    def forward(*arguments, **options):
         seen.append(torch.is_autocast_enabled("cpu"))
-        return plain_forward(*arguments)
+        return plain_forward(*arguments, **options)
 
-    monkeypatch.setattr(ElmoModel, "_run_layers", forward)
+    monkeypatch.setattr(ElmoModel, "run_bilm", forward)
     for state in (AcceleratorState, PartialState):
         monkeypatch.setattr(state, "_shared_state", {})
     accelerator = Accelerator(cpu=True, mixed_precision="bf16")

@@ -7,8 +7,8 @@ import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.errors import ModelError
+from elmo_hf.modeling.tokenizer_files_elmo import write_vocabulary
 from elmo_hf.pretraining.models import SIZES, build_config, extended, load_language_model, starting_point
-from elmo_hf.vocabulary_elmo import write_vocabulary
 from tests.models import TINY
 
 SPECIALS = ["<S>", "</S>", "<UNK>"]

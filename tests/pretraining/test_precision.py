@@ -70,7 +70,7 @@ def test_the_trial_asks_for_products_clearly_faster_than_fp32(monkeypatch, secon
 @pytest.mark.parametrize("fast", [True, False])
 def test_who_asks_for_bf16_is_told_where_it_is_slow(monkeypatch, fast):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(precision, "bf16_products", lambda: fast)
+    monkeypatch.setattr(precision, "bf16_is_fast", lambda: fast)
     warnings = []
     monkeypatch.setattr(precision.logger, "warning", warnings.append)
     assert choose_precision("bf16") == "bf16"

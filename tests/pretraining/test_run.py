@@ -32,6 +32,8 @@ from tests.pretraining.runs import (
 )
 from tests.pretraining.test_training import files_of_at_most
 
+pytestmark = pytest.mark.medium
+
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = random_documents([3, 1, 4, 2, 5, 3])
 
@@ -344,7 +346,7 @@ def test_another_file_in_the_folder_of_the_text_is_noticed(begin, tmp_path):
     write_text(tmp_path / "texts" / "a.txt", DOCUMENTS)
     begin(tmp_path / "run", sources=[str(tmp_path / "texts")], steps=2)
     write_text(tmp_path / "texts" / "b.txt", DOCUMENTS)
-    with pytest.raises(RunError, match="begun with 1 files of text, now there are 2"):
+    with pytest.raises(RunError, match="begun with 1 file of text, now there are 2"):
         Run.resume(tmp_path / "run")
 
 
@@ -384,6 +386,7 @@ def vocab(tmp_path):
     return write_words(tmp_path / "vocab.txt")
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(text, vocab, tmp_path):
     settings = {"steps": 60, "save_every": 2, "evaluate_every": 5, "seed": random.randrange(1000)}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -401,7 +404,7 @@ def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(text, vocab, tmp_
     assert codes[0] == -signal.SIGKILL
     assert set(codes) <= {-signal.SIGKILL, 0}  # a fast machine may be done early
     assert last["codes"] == [0]
-    assert "going on after step" in last["output"][0]
+    assert "continuing after step" in last["output"][0]
     assert recorded_losses(killed) == recorded_losses(whole)
     assert sorted(recorded_losses(whole)) == list(range(1, 61))
     assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
@@ -497,7 +500,8 @@ def test_a_signal_to_one_process_stops_and_saves_both(pairs):
     folder, results = pairs
     assert results["stopped"]["codes"] == [0, 0], results["stopped"]["errors"]
     message, silence = results["stopped"]["output"]
-    assert f"stopped and saved after step 4; elmo-hf pretrain --resume --out {folder / 'stopped'}" in message
+    assert "stopped and saved after step 4\n" in message
+    assert f"to continue: elmo-hf pretrain --resume --out {folder / 'stopped'}" in message
     assert silence == ""
     assert results["resumed after stop"]["codes"] == [0, 0], results["resumed after stop"]["errors"]
     assert recorded_losses(folder / "stopped") == recorded_losses(folder / "random")
@@ -530,6 +534,7 @@ def test_too_few_documents_for_all_processes_leave_nothing_behind(pairs):
     assert not (folder / "few").exists()
 
 
+@pytest.mark.slow
 def test_torchrun_launches_two_processes_on_a_cpu(vocab, tmp_path):
     text = write_text(tmp_path / "text.txt", UNEVEN)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "elmo_hf.cli"]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.characters_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
 from elmo_hf.errors import TextError
+from elmo_hf.modeling.encoding_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
 from elmo_hf.pretraining import streams as streams_module
 from elmo_hf.pretraining.streams import NOT_A_TARGET, Reader, SentenceEncoder, Streams, Window
 from elmo_hf.pretraining.text import Corpus

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from elmo_hf import text_sources
+from elmo_hf.data import text_sources
 from elmo_hf.errors import TextError
 from elmo_hf.pretraining.text import Corpus, split_words
 

@@ -67,6 +67,7 @@ def before_step(trainer, number: int, action):
 # ---- It learns.
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("recipe", "fields"),
     [
@@ -235,6 +236,7 @@ def stopped_at(folder: Path, step: int, other: Path) -> Path:
     return other
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("fields", "settings"),
     [
@@ -368,6 +370,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_a_full_disk_is_one_line_and_costs_no_checkpoint(text, tmp_path, monkeypatch, failure):
     whole = tiny_pretrainer(tmp_path / "whole", text, steps=6, save_every=2)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from elmo_hf import ElmoTokenizer
 from elmo_hf.errors import TextError
+from elmo_hf.modeling.tokenizer_files_elmo import read_vocabulary
 from elmo_hf.pretraining.text import Corpus, split_words
 from elmo_hf.pretraining.vocabulary import Vocabulary, build_vocabulary, count_words
-from elmo_hf.vocabulary_elmo import read_vocabulary
 from tests.conftest import find_data
 
 SPECIALS = ["<S>", "</S>", "<UNK>"]
@@ -117,6 +117,7 @@ def test_progress_is_shown_to_the_end_on_a_terminal_and_only_on_request(corpus, 
     assert "sentences/s" in shown.err
 
 
+@pytest.mark.medium
 def test_frequent_words_of_a_part_are_in_the_vocabulary_made_of_the_whole():
     folder = find_data("corpora", "english")
     whole = read_vocabulary(folder / "vocab.txt")

@@ -19,7 +19,7 @@ from elmo_hf import (
 )
 from elmo_hf.errors import ModelError
 from elmo_hf.publishing import Records, is_made_here, write_card
-from elmo_hf.publishing.records import shown_name
+from elmo_hf.runtime.run_records import shown_name
 from tests.models import TINY
 
 HISTORY = [

@@ -1,0 +1,70 @@
+"""
+Writes the measured numbers of `benchmarks/results/*.json` into the documentation.
+
+    python -m benchmarks.tables          # rewrites README.md and docs/
+    python -m benchmarks.tables --check  # fails if a table differs from its results
+
+A table stands between `<!-- numbers: NAME -->` and `<!-- /numbers -->`; `TABLES` makes its text by that name.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+BLOCK = re.compile(r"(<!-- numbers: (?P<name>[\w -]+) -->\n)(?P<body>.*?)(<!-- /numbers -->)", re.DOTALL)
+
+
+def read_results(name: str) -> dict:
+    """The JSON object of a benchmark's results."""
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def trick(name: str) -> str:
+    """How many times as fast the engine is with one of its tricks."""
+    results = read_results("tricks")
+    cases = results["speed_with_trick"][name]
+    header = "| " + " | ".join(cases) + " |\n|" + "---:|" * len(cases)
+    row = "| " + " | ".join(f"{ratio:.2f}x" for ratio in cases.values()) + " |"
+    return f"{header}\n{row}\n\n({results['processor']}, {results['threads']} threads.)\n"
+
+
+TABLES: dict[str, Callable[[str], str]] = {"trick": trick}
+
+
+def make_table(name: str) -> str:
+    """The text of a table; the first word of its name says which function makes it."""
+    kind, _, rest = name.partition(" ")
+    return TABLES[kind](rest)
+
+
+def updated(text: str) -> str:
+    """A document with all its tables made anew."""
+    return BLOCK.sub(lambda block: f"{block[1]}{make_table(block['name'])}{block[4]}", text)
+
+
+def documents() -> Iterator[Path]:
+    """The files that may hold tables."""
+    yield ROOT / "README.md"
+    yield from sorted((ROOT / "docs").rglob("*.md"))
+
+
+def main():
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--check", action="store_true", help="Change nothing, and fail if a table is out of date.")
+    options = parser.parse_args()
+    outdated = [path for path in documents() if updated(text := path.read_text("utf-8")) != text]
+    for path in outdated:
+        print(path.relative_to(ROOT))
+        if not options.check:
+            path.write_text(updated(path.read_text("utf-8")), encoding="utf-8")
+    sys.exit(bool(options.check and outdated))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""
+What each trick of the engine buys: the same work with the trick on and off, alternating in one process.
+
+    python -m benchmarks.tricks --json benchmarks/results/tricks.json
+
+`docs/decisions/` has one page per trick. A trick that buys less than 10 % everywhere goes.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import torch
+
+from benchmarks.engine import SIZES, sentences
+from benchmarks.report import processor
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
+from elmo_hf.modeling import lstm_autograd_elmo, lstm_cpu_elmo, lstm_elmo, token_encoder_elmo
+
+ROUNDS = 5
+SECONDS = 1.0  # per measurement
+
+
+class Trick(NamedTuple):
+    """
+    Attributes:
+        name: Of the page in `docs/decisions/`.
+        without: A context in which the trick is off.
+        cases: What it is measured on: `(size, sentences)`, or `(size, streams)` for training.
+        training: Whether a training step is measured instead of inference.
+    """
+
+    name: str
+    without: Callable[[torch.nn.Module], AbstractContextManager]
+    cases: list[tuple[str, int]]
+    training: bool = False
+
+
+@contextmanager
+def unpacked(model) -> Iterator[None]:
+    """Weights in PyTorch's own layout."""
+    model.pack_weights(False)
+    yield
+    model.pack_weights(True)
+
+
+def separate_filters(model) -> AbstractContextManager:
+    """One product per width of the character filters."""
+    return mock.patch.object(token_encoder_elmo.ElmoCharacterEncoder, "_packed_filters", return_value=None)
+
+
+def repeated_words(model) -> AbstractContextManager:
+    """Every occurrence of a word goes through the character encoder."""
+
+    def all_rows(rows):
+        return rows, torch.arange(len(rows))
+
+    return mock.patch.object(token_encoder_elmo, "distinct_rows", all_rows)
+
+
+def packed_few(model) -> AbstractContextManager:
+    """Packed weights for one and two sequences of small layers too."""
+    return mock.patch.object(lstm_elmo, "FEW_SEQUENCES", 0)
+
+
+def direct_tanh(model) -> AbstractContextManager:
+    """tanh by torch.tanh."""
+
+    def update(gates, cell, clip):
+        input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
+        torch.add(forget_gate.sigmoid_() * cell, input_gate.sigmoid_() * candidate.tanh_(), out=cell)
+        if clip is not None:
+            cell.clamp_(-clip, clip)
+        return output_gate.sigmoid_() * torch.tanh(cell)
+
+    return mock.patch.object(lstm_cpu_elmo, "_update_cell", update)
+
+
+def autograd_only(model) -> AbstractContextManager:
+    """The plain loop, differentiated by autograd."""
+    return mock.patch.object(lstm_elmo, "lstm_autograd", lstm_elmo.lstm)
+
+
+def no_onednn_training(model) -> AbstractContextManager:
+    """PyTorch's products in training of large layers."""
+    return mock.patch.object(lstm_autograd_elmo, "MIN_ONEDNN_SIZE", 10**12)
+
+
+def conv_autograd(model) -> AbstractContextManager:
+    """The largest responses of the character filters, differentiated by autograd."""
+
+    def largest(chars, weight):
+        return token_encoder_elmo._responses(token_encoder_elmo._windows(chars, weight), weight).amax(dim=1)
+
+    return mock.patch.object(token_encoder_elmo._LargestResponses, "apply", staticmethod(largest))
+
+
+TRICKS = [
+    Trick("packed-weights", unpacked, [("full", 1), ("full", 8), ("full", 32), ("compact", 8), ("compact", 32)]),
+    Trick("packed-filters", separate_filters, [("compact", 1), ("compact", 32), ("full", 32)]),
+    Trick("distinct-words", repeated_words, [("compact", 32), ("full", 32)]),
+    Trick("few-sequences", packed_few, [("compact", 1), ("small", 1)]),
+    Trick("tanh-by-sigmoid", direct_tanh, [("compact", 8), ("compact", 32), ("full", 32)]),
+    Trick("gradient-by-hand", autograd_only, [("compact", 128), ("full", 32)], training=True),
+    Trick("largest-responses", conv_autograd, [("compact", 128)], training=True),
+    Trick("onednn-training", no_onednn_training, [("full", 32)], training=True),
+]
+
+
+def inference_call(size: str, batch: int) -> tuple[torch.nn.Module, Callable[[], object]]:
+    """A forward pass over `batch` sentences."""
+    torch.manual_seed(0)
+    model = ElmoModel(ElmoConfig(**SIZES[size])).eval()
+    inputs = ElmoTokenizer()(sentences(batch), is_split_into_words=True, padding=True, return_tensors="pt")
+
+    def call():
+        with torch.inference_mode():
+            return model(char_ids=inputs["char_ids"])
+
+    return model, call
+
+
+def training_call(size: str, batch: int) -> tuple[torch.nn.Module, Callable[[], object]]:
+    """Forward and backward over windows of 20 words of `batch` streams."""
+    torch.manual_seed(0)
+    model = ElmoForPreTraining(ElmoConfig(vocab_size=100, softmax_type="full", **SIZES[size])).train()
+    texts = [(sentence * 20)[:20] for sentence in sentences(batch)]
+    chars = ElmoTokenizer()(texts, is_split_into_words=True, add_special_tokens=False, return_tensors="pt")["char_ids"]
+    labels = torch.full(chars.shape[:2], 5)
+
+    def call():
+        model(char_ids=chars, backward_char_ids=chars, labels=labels, backward_labels=labels).loss.backward()
+        model.zero_grad()
+
+    return model, call
+
+
+def seconds_per_call(call: Callable[[], object]) -> float:
+    """The median over a second or three calls."""
+    times, end = [], time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def measure(trick: Trick, size: str, batch: int) -> float:
+    """How many times as fast the work is with the trick."""
+    model, call = (training_call if trick.training else inference_call)(size, batch)
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for round_index in range(ROUNDS + 1):
+        for enabled in (True, False):
+            with nullcontext() if enabled else trick.without(model):
+                call()
+                if round_index:
+                    times[enabled].append(seconds_per_call(call))
+    return statistics.median(times[False]) / statistics.median(times[True])
+
+
+def main():
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tricks", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--only", help="A part of the names to measure.")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results: dict[str, dict[str, float]] = {}
+    for trick in TRICKS:
+        if options.only and options.only not in trick.name:
+            continue
+        for size, batch in trick.cases:
+            ratio = measure(trick, size, batch)
+            results.setdefault(trick.name, {})[f"{size} {batch}"] = round(ratio, 2)
+            print(f"{trick.name:<20}{'training' if trick.training else 'inference':<11}{size} {batch:<6}{ratio:.2f}x")
+    if options.json:
+        record = {"processor": processor(), "threads": torch.get_num_threads(), "speed_with_trick": results}
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""`elmo-hf predict`."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..data.tables import kind_of, numbered_lines
+from ..data.text_sources import split_words
+from .parameters import Device, Precision, Pretokenized, quiet_transformers
+
+if TYPE_CHECKING:
+    from ..finetuning import LabelledText
+
+
+def predict(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A tagger or a classifier: a folder, or a name on the Hub.")
+    ],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="Text, one sentence per line; or .conll, .conllu, .jsonl, .csv or .tsv for words and pairs of texts, "
+            "read in the same way as the training data; - for standard input.",
+        ),
+    ] = "-",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write. Default: standard output.", show_default=False)
+    ] = None,
+    output_format: Annotated[
+        Literal["conll", "jsonl"] | None,
+        typer.Option(
+            "--format", help="Format of the output. Default: conll for tags, jsonl for labels.", show_default=False
+        ),
+    ] = None,
+    pretokenized: Pretokenized = False,
+    batch_size: Annotated[int, typer.Option(help="Texts per batch.")] = 32,
+    device: Device = None,
+    precision: Precision = None,
+):
+    """
+    Predict tags or labels.
+
+    Each line of the input becomes one record of the output. A blank line gets no tags and no label.
+
+    Example: elmo-hf predict my-tagger sentences.txt
+    """
+    from .. import finetuning
+    from ..modeling.modeling_heads_elmo import ElmoForTokenClassification
+    from ..runtime.named_models import find_named_model
+
+    quiet_transformers()
+    model = find_named_model(model)
+    head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
+    options = finetuning.reading_options(model)
+    if isinstance(head, ElmoForTokenClassification):
+        sentences = _sentences(file, tokenizer, pretokenized, options)
+        write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
+        answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
+    else:
+        if output_format == "conll":
+            raise typer.BadParameter("labels of texts are written as jsonl.", param_hint="--format")
+        answers = map(finetuning.as_json, finetuning.predict_labels(head, tokenizer, _texts(file, options), batch_size))
+    if out is None:
+        sys.stdout.writelines(answers)
+        return
+    temporary = out.with_name(f".{out.name}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8") as stream:
+            stream.writelines(answers)
+        os.replace(temporary, out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _lines(file: str) -> Iterator[str]:
+    return (line.strip() for _, line in numbered_lines(file))
+
+
+def _sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]) -> Iterator[list[str]]:
+    from .. import finetuning
+
+    if file != "-" and kind_of(file) in ("conllu", "jsonl", "conll", "dataset"):
+        yield from (sentence.words for sentence in finetuning.read_tagged(file, with_tags=False, **options))
+        return
+    for line in _lines(file):
+        yield split_words(line) if pretokenized else tokenizer.tokenize(line)
+
+
+def _texts(file: str, options: dict[str, Any]) -> "Iterator[LabelledText]":
+    from .. import finetuning
+
+    if file != "-" and kind_of(file) in ("jsonl", "csv", "tsv", "dataset"):
+        yield from finetuning.read_labelled(file, with_labels=False, **options)
+        return
+    yield from map(finetuning.LabelledText, _lines(file))
+
+
+__all__ = ["predict"]

@@ -1,0 +1,236 @@
+"""
+A corpus of any size to a file of vectors, in bounded memory.
+
+The records are cut into shards by their text alone. Each is embedded by itself, by whichever process it falls to, and
+written when it is done; in the end the output is assembled from all of them. So it is the same, byte for byte, however
+often the run was stopped, and however many processes shared it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from accelerate import PartialState
+from tqdm import tqdm
+
+from ..data.batches import BATCH_TOKENS, WINDOW_IN_ANY_ORDER
+from ..data.text_sources import STANDARD_INPUT
+from ..embedding.embedder import ElmoEmbedder
+from ..embedding.layers import Layers
+from ..embedding.request import EmbeddingRequest
+from ..errors import FolderError, TextError
+from ..runtime.memory import garbage_of_before_stays, give_back_freed_memory
+from ..runtime.processes import this_process
+from ..runtime.progress import ProgressReport
+from .corpus_progress import CorpusProgress
+from .formats import find_format
+from .readers import Kind, ReadingOptions, Record, Source, open_corpus
+from .shards import DTYPES, EmbeddedRecord, Layout, Shard, digest, write_shard
+from .work import WorkFolder, fingerprint
+
+SHARD_CHARACTERS = 1 << 18  # some 50,000 words: what is lost by a kill, and shared out among processes
+SHOWN = 10  # bad lines
+
+
+class CorpusSummary(NamedTuple):
+    """
+    What was embedded.
+
+    Args:
+        path: The output; of several files the one that lists them.
+        records, words: How many.
+        skipped: How many bad lines were left out.
+        bad: What was wrong with the first of them.
+    """
+
+    path: Path
+    records: int
+    words: int
+    skipped: int
+    bad: list[str]
+
+
+@garbage_of_before_stays()
+def embed_corpus(
+    sources: str | os.PathLike | Sequence[str | os.PathLike],
+    out: str | os.PathLike,
+    *,
+    embedder: ElmoEmbedder | None = None,
+    layers: Layers = "mix",
+    pooling: str | None = None,
+    dtype: str = "float32",
+    output_format: str | None = None,
+    input_format: Kind | None = None,
+    column: str | None = None,
+    split: str = "train",
+    words: bool = False,
+    keep_columns: Sequence[str] = (),
+    batch_tokens: int = BATCH_TOKENS,
+    resume: bool = False,
+    overwrite: bool = False,
+    skip_bad: bool = False,
+    progress: bool | None = None,
+) -> CorpusSummary:
+    """
+    Embeds a corpus into a file; the processes of a launched run share the work.
+
+    Args:
+        sources: One or more: files, plain or compressed; datasets on disk or on the Hub; `"-"` for standard input.
+        out: The output. Beside it, as long as it is not complete, is `OUT.parts`.
+        embedder: Default: the model that comes with this package.
+        layers, pooling, batch_tokens: As in [`ElmoEmbedder.embed`].
+        dtype: Of the stored numbers: "float32", "float16" or "bfloat16".
+        output_format: "safetensors", "parquet", "arrow", "hdf5", "npy" or "npz". Default: what the name says.
+        input_format, column, split, words, keep_columns: As in [`ReadingOptions`].
+        resume: Whether to go on with a run that was stopped, if there is one.
+        overwrite: Whether to begin anew where there is an output, or a run that was stopped. An output is replaced
+            when the new one is complete.
+        skip_bad: Whether a line that cannot be read is left out and counted; else it is an error.
+        progress: Whether to show a bar. Default: where standard error is a terminal.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import embed_corpus
+
+    >>> embed_corpus(["sentences.txt"], "vectors.parquet", pooling="mean").records
+    1000
+    ```"""
+    reading = ReadingOptions(input_format, column, split, words, tuple(keep_columns))
+    process, out = this_process(), Path(out)
+    given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
+    opened = open_corpus([os.fspath(source) for source in given], reading)
+    _refuse_shared_input(opened, process)
+    embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
+    options: dict[str, Any] = {"layers": layers, "pooling": pooling, "batch_tokens": batch_tokens}
+    request = EmbeddingRequest(embedder.model, embedder.tokenizer, **options)  # refuses what it cannot do
+    if dtype not in DTYPES:
+        raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
+    layout = Layout(embedder.hidden_size, *request.choice.lead, pooled=pooling is not None, dtype=dtype)
+    written = find_format(out, output_format)(layout, {"layers": layers, "pooling": pooling})
+    if keep_columns and not written.keeps_columns:
+        raise FolderError(
+            f"{written.name} has no place for other columns: take .parquet, .arrow, .safetensors or .npz."
+        )
+    # What shares a batch decides the last bits of its vectors.
+    batching = {"batches sorted together": WINDOW_IN_ANY_ORDER}
+    settings = options | {"dtype": dtype, **batching, **asdict(reading), **fingerprint(embedder)}
+    work = WorkFolder(out, written.target(out))
+    run = _Run(embedder, request, opened, work, layout)
+    is_shown = progress if process.is_main_process else False
+    settings |= {"bytes of input": [source.size for source in opened]}
+    with work.begun(settings, resume, overwrite) if process.is_main_process else nullcontext():
+        process.wait_for_everyone()
+        shards = run.embed(process, skip_bad, is_shown)
+        process.wait_for_everyone()  # all have seen the shards before they go
+        counts = [sum(getattr(shard, name) for shard in shards) for name in ("num_records", "num_words")]
+        if process.is_main_process:
+            hidden = None if is_shown is None else not is_shown
+            with tqdm(total=counts[0], desc="writing", unit="record", disable=hidden) as bar, work.written():
+                replaced = written.files(out)
+                written.finish(shards, out, work.path, bar.update)
+                for old in replaced - written.files(out):
+                    old.unlink(missing_ok=True)
+            work.remove()
+    process.wait_for_everyone()
+    return CorpusSummary(written.target(out), *counts, run.skipped, run.bad)
+
+
+def _refuse_shared_input(sources: Iterable[Source], process: PartialState):
+    if process.num_processes > 1 and any(source.name == STANDARD_INPUT for source in sources):
+        raise TextError("Standard input goes to one process: write it to a file for several to share.")
+
+
+class _Task(NamedTuple):
+    """
+    What becomes a shard.
+
+    Args:
+        records: One or more.
+        size: Bytes of the input that they took.
+    """
+
+    records: list[Record]
+    size: int
+
+
+class _Run:
+    """The shards of a corpus."""
+
+    def __init__(
+        self,
+        embedder: ElmoEmbedder,
+        request: EmbeddingRequest,
+        sources: Sequence[Source],
+        work: WorkFolder,
+        layout: Layout,
+    ):
+        self.embedder, self.request, self.sources, self.work, self.layout = embedder, request, sources, work, layout
+        self.skipped, self.bad = 0, []
+
+    def embed(self, process: PartialState, skip_bad: bool, is_shown: bool | None) -> list[Shard]:
+        """Embeds what falls to this process and is not done yet, and gives all shards when all processes are ready."""
+        known = [source.size for source in self.sources if source.size is not None]
+        size = sum(known) if len(known) == len(self.sources) else None
+        shards = 0
+        with CorpusProgress(size, process.num_processes, is_shown) as progress:
+            for number, task in enumerate(self._tasks(skip_bad)):
+                shards += 1
+                if number % process.num_processes != process.process_index:
+                    progress.elsewhere(task.size)
+                elif self.work.is_done(number, self.layout, digest(task.records)):
+                    progress.done(task.size)
+                else:
+                    self._embed(number, task, progress)
+        process.wait_for_everyone()
+        return [self.work.shard(number, self.layout) for number in range(shards)]
+
+    def _tasks(self, skip_bad: bool) -> Iterator[_Task]:
+        """The records, cut by the length of their text: the same shards in every process, and every time."""
+        records: list[Record] = []
+        read = length = 0
+
+        def report(size: int):
+            nonlocal read
+            read += size
+
+        for source in self.sources:
+            for record in source.read(report):
+                if isinstance(record, TextError):
+                    self._skip(record, skip_bad)
+                    continue
+                records.append(record)
+                length += len(record.text) + 1
+                if length >= SHARD_CHARACTERS:
+                    yield _Task(records, read)
+                    records, read, length = [], 0, 0
+        if records:
+            yield _Task(records, read)
+
+    def _skip(self, error: TextError, skip_bad: bool):
+        if not skip_bad:
+            raise error
+        self.skipped += 1
+        if len(self.bad) < SHOWN:
+            self.bad.append(str(error))
+
+    def _embed(self, number: int, task: _Task, progress: CorpusProgress):
+        if (cache := self.embedder.model.token_encoder.word_cache) is not None:
+            cache.clear()  # the last bits of a word's vector depend on what it was encoded with
+        given = [record.text if record.words is None else record.words for record in task.records]
+        records = [
+            EmbeddedRecord(record.text, list(tokens.words), record.columns)
+            for record, tokens in zip(task.records, self.embedder.tokenize(given), strict=True)
+        ]
+        words = [record.words for record in records]
+        advance = progress.embedding(task.size, sum(map(len, words)) + 2 * len(words))  # with boundaries
+        with self.work.written():
+            vectors = self.request.as_they_come(words, ProgressReport(advance, words))
+            write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
+        give_back_freed_memory()
+
+
+__all__ = ["CorpusSummary", "embed_corpus"]

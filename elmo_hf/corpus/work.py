@@ -1,0 +1,156 @@
+"""The folder beside an output in which it is made: what was asked, and the shards that are done."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..embedding.embedder import ElmoEmbedder
+from ..errors import RunError, in_one_line
+from ..modeling.checks_elmo import read_json_object
+from ..runtime.locks import RunLock
+from ..runtime.staging import staged_folder, write_atomically
+from .shards import ENDING, Layout, Shard
+
+RUN = "run.json"
+
+
+class WorkFolder:
+    """
+    `OUT.parts`. It is there from the beginning of a run to its end.
+
+    Args:
+        out: The output.
+        target: The file that is there when all of the output is.
+    """
+
+    def __init__(self, out: Path, target: Path):
+        self.path, self._out, self._target = out.with_name(f"{out.name}.parts"), out, target
+
+    @contextmanager
+    def begun(self, settings: dict[str, Any], resume: bool, overwrite: bool) -> Generator[None]:
+        """
+        Within, a run that was begun, or goes on if it was begun with the same settings; no other process has it. A
+        failure before the first shard is done leaves nothing behind.
+
+        Args:
+            settings: All that the vectors depend on, plain values by name.
+            resume: Whether to go on, if there is something to go on with.
+            overwrite: Whether to begin anew, whatever is there.
+        """
+        if not self._out.parent.is_dir():
+            raise RunError(f"There is no folder {self._out.parent}.")
+        if self._target.exists() and not overwrite and not (resume and self.path.exists()):
+            raise RunError(f"{self._target} exists: name another file, or give --overwrite.")
+        if not self.path.exists():
+            with staged_folder(self.path) as stage:
+                write_atomically(stage / RUN, json.dumps(settings, indent=2) + "\n")
+        with RunLock(self.path) as lock:
+            try:
+                self._begin(settings, resume, overwrite)
+                yield
+            except BaseException:
+                if self._is_run() and not self._has_shards():
+                    self.remove()
+                raise
+            finally:
+                lock.release()
+
+    def _begin(self, settings: dict[str, Any], resume: bool, overwrite: bool):
+        if not self._is_run():
+            raise RunError(f"{self.path} holds no run ({RUN} is missing): remove it.")
+        if resume and self._target.exists() and not overwrite:  # it was killed between its last steps
+            self.remove()
+            raise RunError(f"{self._target} is complete: nothing is left to do.")
+        if overwrite or not self._has_shards():
+            for path in self.path.glob(f"*{ENDING}"):
+                path.unlink()
+            write_atomically(self.path / RUN, json.dumps(settings, indent=2) + "\n")
+        elif not resume:
+            raise RunError(
+                f"{self.path} is of a run that was stopped: go on with --resume, or begin anew with --overwrite."
+            )
+        self._check(settings)
+        for rest in self.path.glob(".*.tmp"):  # of what was being written when the run was killed
+            rest.unlink()
+
+    def _is_run(self) -> bool:
+        return (self.path / RUN).is_file()
+
+    def _has_shards(self) -> bool:
+        return any(self.path.glob(f"*{ENDING}"))
+
+    def _check(self, settings: dict[str, Any]):
+        begun = read_json_object(self.path / RUN)
+        for name, now in json.loads(json.dumps(settings)).items():
+            if begun.get(name) != now:
+                raise RunError(
+                    f"The run in {self.path} was begun with {name} {begun.get(name)!r}, and not {now!r}: ask for the "
+                    "same, or begin anew with --overwrite."
+                )
+
+    def shard_path(self, number: int) -> Path:
+        """Where a shard is when it is done."""
+        return self.path / f"{number:08}{ENDING}"
+
+    def shard(self, number: int, layout: Layout) -> Shard:
+        """A shard; that it is not done yet is an error."""
+        return Shard(self.shard_path(number), layout)
+
+    def is_done(self, number: int, layout: Layout, source: str) -> bool:
+        """Whether a shard is there, and whole. One of another input than that with the digest `source` is refused."""
+        try:
+            shard = self.shard(number, layout)
+        except (FileNotFoundError, ValueError, KeyError, TypeError):  # torn by a crash of the machine
+            return False
+        if shard.source != source:
+            raise RunError(
+                f"The input is not the one that the run in {self.path} was begun with: give the same, or begin anew "
+                "with --overwrite."
+            )
+        return True
+
+    @contextmanager
+    def written(self) -> Generator[None]:
+        """Within, what cannot be written is one line that says how to go on."""
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"{self._out} could not be written ({in_one_line(error)}). What was embedded is in {self.path}: make "
+                "room, and go on with --resume."
+            ) from error
+
+    def remove(self):
+        """At the end."""
+        shutil.rmtree(self.path)
+
+
+def fingerprint(embedder: ElmoEmbedder) -> dict[str, str]:
+    """Tells a model from others, by its config and its weights, and a tokenizer by how it splits text."""
+    config = embedder.model.config.to_dict()
+    for name in ("_name_or_path", "transformers_version"):
+        config.pop(name, None)
+    weights = {
+        name: (str(weight.dtype), *weight.shape, hashlib.sha256(_memory(weight)).hexdigest())
+        for name, weight in embedder.model.state_dict().items()
+    }
+    tokenizer = embedder.tokenizer
+    cutting = tokenizer.splitting, tokenizer.segmenter, tokenizer.max_characters_per_token, len(tokenizer)
+    return {"model": _digest([config, weights]), "tokenizer": _digest(cutting)}
+
+
+def _memory(weight: torch.Tensor) -> memoryview:
+    return weight.detach().cpu().contiguous().view(torch.uint8).numpy().data
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+__all__ = ["WorkFolder", "fingerprint"]

@@ -1,0 +1,243 @@
+"""
+Records of files and datasets: rows of JSON lines, CSV, TSV and datasets, each with the place it came from.
+
+A line that cannot be read is given as its error, in its place: who reads decides whether to stop there.
+"""
+
+import csv
+import json
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from ..errors import TextError, counted, did_you_mean
+from .text_sources import (
+    LONGEST_LINE,
+    STANDARD_INPUT,
+    Report,
+    is_saved_dataset,
+    lines_or_errors,
+    load_named_dataset,
+    load_saved_dataset,
+    may_be_dataset,
+    source_name,
+)
+
+KINDS = {".conllu": "conllu", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+KINDS |= dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll")
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+LONGEST_FIELD = 1 << 20  # characters of a field of CSV; a quote that never ends is found after as many
+
+Item = TypeVar("Item")
+
+
+class Row(NamedTuple):
+    """
+    Args:
+        where: File and line, or dataset and row.
+        values: By the names of their columns; `None` for a blank line.
+    """
+
+    where: str
+    values: dict[str, Any] | None
+
+
+def kind_of(source: str) -> str:
+    """ "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "dataset", or "text" where a file's name does not tell."""
+    if source == STANDARD_INPUT:
+        return "text"
+    if os.path.isdir(source):
+        if is_saved_dataset(source):
+            return "dataset"
+        raise TextError(f"{source} is a folder, and no dataset that was saved with `save_to_disk`: name a file.")
+    if not os.path.exists(source):
+        if may_be_dataset(source):
+            return "dataset"
+        raise TextError(f"No such file or folder: {source}.")
+    name, suffix = os.path.splitext(source.lower())
+    if suffix in COMPRESSED:
+        suffix = os.path.splitext(name)[1]
+    return KINDS.get(suffix, "text")
+
+
+# ---- lines and rows
+
+
+def numbered_lines(source: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file, plain or compressed, counted from 1, without their ends."""
+    for number, line in lines_or_errors(source):
+        if isinstance(line, TextError):
+            raise line
+        yield number, line
+
+
+def json_rows(source: str, report: Report = lambda _: None) -> Iterator[Row | TextError]:
+    """The objects of JSON lines."""
+    for number, line in lines_or_errors(source, report):
+        yield line if isinstance(line, TextError) else _json_row(line, f"{source_name(source)}, line {number}")
+
+
+def _json_row(line: str, where: str) -> Row | TextError:
+    if not line.strip():
+        return Row(where, None)
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return TextError(f"{where}: no JSON ({error}).")
+    if not isinstance(values, dict):
+        return TextError(f"{where}: a JSON object should be here, found {line!r:.60}.")
+    return Row(where, values)
+
+
+def table_rows(
+    source: str, delimiter: str, report: Report = lambda _: None, *, has_names: bool = True
+) -> Iterator[Row | TextError]:
+    """
+    The rows of CSV (`","`) or TSV (`"\\t"`) under their names, which are the first line.
+
+    Args:
+        has_names: Else the first line is a row too, and the names are the columns' numbers: "0", "1" and so on.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+    lines = _TableLines(source, report)
+    # Quotes have a meaning in CSV; in TSV they are characters as any other.
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    names: list[str] | None = None
+    while True:
+        lines.begin_row()
+        try:
+            values = next(reader)
+            if names is None and has_names:
+                if not values:
+                    raise TextError(f"{lines.where}: the names of the columns should be here, found a blank line.")
+                names = values
+            elif values:
+                names = names or list(map(str, range(len(values))))
+                yield _table_row(values, names, lines.where, has_names)
+            else:
+                yield Row(lines.where, None)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if names is None:
+                raise TextError(f"{lines.where}: {error}.") from error
+            yield TextError(f"{lines.where}: {error}.")
+            lines.go_back()
+        except TextError as error:
+            if names is None:
+                raise
+            yield error
+
+
+def _table_row(values: list[str], names: list[str], where: str, has_names: bool) -> Row:
+    if len(values) != len(names):
+        first = f"{counted(len(names), 'name')} at the top" if has_names else f"{len(names)} in the first line"
+        raise TextError(f"{where}: {counted(len(values), 'column')}, and {first}.")
+    return Row(where, dict(zip(names, values, strict=True)))
+
+
+class _TableLines:
+    """
+    Lines for `csv.reader`. A quote may open a row of many lines and prove a mistake at the end: those after the first
+    are then read again.
+    """
+
+    def __init__(self, source: str, report: Report):
+        self._name = source_name(source)
+        self._lines = lines_or_errors(source, report)
+        self._row: list[tuple[int, str | TextError]] = []
+        self._size = 0  # of the row
+        self._again: deque[tuple[int, str | TextError]] = deque()
+
+    @property
+    def where(self) -> str:
+        """The first line of the row."""
+        return f"{self._name}, line {self._row[0][0]}"
+
+    def begin_row(self):
+        self._row, self._size = [], 0
+
+    def go_back(self):
+        """To the second line of the row."""
+        self._again.extendleft(reversed(self._row[1:]))
+
+    def __iter__(self) -> "_TableLines":
+        return self
+
+    def __next__(self) -> str:
+        number, line = self._again.popleft() if self._again else next(self._lines)
+        self._row.append((number, line))
+        if isinstance(line, TextError):
+            raise line
+        self._size += len(line)
+        if self._size > LONGEST_LINE:
+            raise TextError(
+                f"{self.where}: a row of more than {LONGEST_LINE >> 20} MiB begins here: is a quote missing?"
+            )
+        return line + "\n"
+
+
+def dataset_rows(source: str, split: str) -> Iterator[Row]:
+    """The rows of a dataset on disk or on the Hub; labels as their names."""
+    is_saved = os.path.isdir(source)
+    dataset = load_saved_dataset(source, split) if is_saved else load_named_dataset(source, split, streaming=False)
+    named = {name: _label_names(feature) for name, feature in dataset.features.items()}
+    for number, row in enumerate(dataset):
+        where = f"{source}, row {number}"
+        yield Row(where, {name: _with_names(value, named[name], where) for name, value in row.items()})
+
+
+def _label_names(feature: Any) -> Sequence[str] | None:
+    """Of a `ClassLabel`, or a list of them."""
+    return getattr(getattr(feature, "feature", feature), "names", None)
+
+
+def _with_names(value: Any, names: Sequence[str] | None, where: str) -> Any:
+    if names is None or value is None:
+        return value
+    if isinstance(value, list):
+        return [_with_names(part, names, where) for part in value]
+    if not 0 <= value < len(names):
+        raise TextError(f"{where}: there is no label (it is {value}): name a split that has them.")
+    return names[value]
+
+
+# ---- what is made of them
+
+
+def without_errors(items: Iterable[Item | TextError]) -> Iterator[Item]:
+    """The items up to the first error, which is raised."""
+    for item in items:
+        if isinstance(item, TextError):
+            raise item
+        yield item
+
+
+def filled_rows(rows: Iterable[Row | TextError]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows that are not blank, up to the first error, which is raised."""
+    return ((row.where, row.values) for row in without_errors(rows) if row.values is not None)
+
+
+def find_column(row: Mapping[str, Any], wanted: str | None, usual: Sequence[str], where: str) -> str:
+    """The name of a column that is wanted, or the first usual one that is there."""
+    for name in [wanted] if wanted is not None else usual:
+        if name in row:
+            return name
+    expected = repr(wanted) if wanted is not None else " or ".join(map(repr, usual))
+    suggestion = "" if wanted is None else did_you_mean(wanted, row)
+    raise TextError(f"{where}: there is no {expected}{suggestion}, only {', '.join(map(repr, row)) or 'nothing'}.")
+
+
+__all__ = [
+    "Row",
+    "dataset_rows",
+    "filled_rows",
+    "find_column",
+    "json_rows",
+    "kind_of",
+    "numbered_lines",
+    "table_rows",
+    "without_errors",
+]

@@ -1,0 +1,369 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+From a tokenizer's inputs to arrays: the forms that inputs may have, the character rows of words, and the encodings of a
+batch.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Encoding, Tokenizer
+from transformers.tokenization_utils_base import TruncationStrategy
+
+from .tokenizer_files_elmo import NONCHARACTER, encoding_errors
+from .word_splitting_elmo import segmenter_errors
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# The original's 256 to 260 plus one: 0 is the padding of a whole word.
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, CHAR_PAD = 257, 258, 259, 260, 261
+
+
+# ---- Inputs: texts, lists of words, pairs and batches of them
+
+
+def as_batch(text, text_pair, is_split_into_words: bool) -> tuple[bool, list, list | None]:
+    """
+    Checks the inputs of a tokenizer's call and turns them into a batch.
+
+    Returns:
+        Whether a batch was given; the texts, or lists of words; and the second texts if there are pairs.
+    """
+    if not (_is_list(text) and (any(map(_is_list, text)) if is_split_into_words else True)):
+        _check_input("text", text, is_split_into_words)
+        if text_pair is not None:
+            _check_input("text_pair", text_pair, is_split_into_words)
+        return False, [text], None if text_pair is None else [text_pair]
+
+    texts, pairs = list(text), text_pair
+    if pairs is None and texts and all(_is_pair(item, is_split_into_words) for item in texts):
+        texts, pairs = [item[0] for item in texts], [item[1] for item in texts]
+    if pairs is not None and not (_is_list(pairs) and len(pairs) == len(texts)):
+        raise ValueError(f"`text` is a batch of {len(texts)}: `text_pair` must be a list of as many.")
+    for name, items in (("text", texts), ("text_pair", pairs or [])):
+        for index, item in enumerate(items):
+            _check_input(f"{name}[{index}]", item, is_split_into_words)
+    return True, texts, None if pairs is None else list(pairs)
+
+
+def _is_list(item) -> bool:
+    return isinstance(item, (list, tuple))
+
+
+def _is_pair(item, is_split_into_words: bool) -> bool:
+    kind = (list, tuple) if is_split_into_words else str
+    return _is_list(item) and len(item) == 2 and isinstance(item[0], kind) and isinstance(item[1], kind)
+
+
+def _check_input(name: str, item, is_split_into_words: bool):
+    """Refuses anything but a string, or a list of words, and names the argument."""
+    or_batch = " or a list of them" if name == "text" else ""
+    if not is_split_into_words:
+        if not isinstance(item, str):
+            raise ValueError(f"`{name}` must be a string{or_batch}, found {item!r:.60}.")
+        return
+    if not _is_list(item):
+        raise ValueError(f"`{name}` must be a list of words (`list[str]`){or_batch}, found {item!r:.60}.")
+    for index, word in enumerate(item):
+        if not isinstance(word, str):
+            raise ValueError(f"`{name}[{index}]` must be a word (`str`), found {word!r:.60}.")
+
+
+def nesting_depth(ids) -> int:
+    """How deeply lists are nested, judged by their first elements."""
+    if not isinstance(ids, (list, tuple)):
+        return 0
+    return 1 + (nesting_depth(ids[0]) if len(ids) else 0)
+
+
+def without_surrogates(text: str) -> str:
+    """
+    The text with each lone surrogate replaced by U+FFFF, which is in no vocabulary: the length stays the same, and the
+    result can be encoded as UTF-8.
+    """
+    return text if text.isascii() else LONE_SURROGATE.sub(NONCHARACTER, text)
+
+
+def rust_words(words: Sequence[str]) -> Sequence[str]:
+    """Words as the Rust library takes them: without surrogates, and none empty, since it drops empty words."""
+    if "" not in words and "".join(words).isascii():
+        return words
+    return [without_surrogates(word) or NONCHARACTER for word in words]
+
+
+# ---- Characters
+#
+# A word is a row of its UTF-8 bytes (ids 1 to 256) between a begin and an end mark, padded with a pad character:
+# `[begin, byte, ..., byte, end, pad, ..., pad]`. Bytes that do not fit are cut off, possibly within a character. A row
+# of zeros is the padding of a batch. Lone surrogates have no bytes and are left out.
+
+
+def char_rows(words: Sequence[str], slots: int = 50) -> np.ndarray:
+    """
+    Character ids of words.
+
+    Args:
+        words: Any strings; the row of an empty one has only the two marks.
+        slots: Ids per word, marks included.
+
+    Returns:
+        `(words, slots)`, int16.
+    """
+    pieces = [word.encode("utf-8", "ignore")[: slots - 2] for word in words]
+    lengths = np.fromiter(map(len, pieces), dtype=np.intp, count=len(pieces))
+    rows = np.full((len(pieces), slots), CHAR_PAD, dtype=np.int16)
+    rows[:, 0] = BEGIN_WORD
+    is_byte = np.arange(slots - 2) < lengths[:, None]  # (words, slots - 2)
+    rows[:, 1:-1][is_byte] = np.frombuffer(b"".join(pieces), dtype=np.uint8).astype(np.int16) + 1
+    rows[np.arange(len(pieces)), lengths + 1] = END_WORD
+    return rows
+
+
+class SpelledVocabulary:
+    """
+    The character rows of a vocabulary by word id. A row is computed when it is first asked for.
+
+    Args:
+        size: Words in the vocabulary.
+        word_of: id → word.
+        slots: Ids per word, marks included.
+    """
+
+    def __init__(self, size: int, word_of: Callable[[int], str], slots: int = 50):
+        self._word_of = word_of
+        self._rows = np.zeros((size, slots), dtype=np.int16)  # the system allocates pages when they are written
+        self._is_spelled = np.zeros(size, dtype=bool)
+
+    def __getitem__(self, ids: np.ndarray) -> np.ndarray:
+        """`(words,)` → `(words, slots)`, int16."""
+        if not (is_spelled := self._is_spelled[ids]).all():
+            new = np.unique(ids[~is_spelled])
+            self._rows[new] = char_rows([self._word_of(word_id) for word_id in new.tolist()], self._rows.shape[1])
+            self._is_spelled[new] = True
+        return self._rows[ids]
+
+
+def distinct_char_rows(words: Sequence[str], slots: int = 50) -> np.ndarray:
+    """As [`char_rows`], but each distinct word is encoded once."""
+    index = {word: place for place, word in enumerate(dict.fromkeys(words))}
+    places = np.fromiter(map(index.__getitem__, words), dtype=np.intp, count=len(words))
+    return char_rows(list(index), slots)[places]
+
+
+def boundary_row(character: int, slots: int = 50) -> np.ndarray:
+    """The row `(slots,)` of `<S>` (`BEGIN_SENTENCE`) or `</S>` (`END_SENTENCE`): a word of that one character."""
+    row = np.full(slots, CHAR_PAD, dtype=np.int16)
+    row[:3] = BEGIN_WORD, character, END_WORD
+    return row
+
+
+def word_of_row(row: np.ndarray) -> str:
+    """
+    The inverse of [`char_rows`] for one word. Of a word that was cut off, the whole characters that fit.
+
+    Args:
+        row: `(slots,)`, neither a boundary nor padding.
+    """
+    end = int(np.argmax(row == END_WORD))
+    return (row[1:end] - 1).astype(np.uint8).tobytes().decode("utf-8", "ignore")
+
+
+def are_char_rows(ids: np.ndarray) -> bool:
+    """
+    Whether a matrix of ids holds character rows rather than a batch of word ids: each row is padding, or a begin mark,
+    bytes or a boundary, one end mark, and pad characters.
+
+    Args:
+        ids: `(rows, columns)`, integers.
+    """
+    if ids.ndim != 2 or ids.shape[1] < 3 or ids.size == 0:
+        return False
+    rows = ids[ids.any(axis=1)]  # without padding
+    is_end = rows == END_WORD
+    after_end = np.cumsum(is_end, axis=1) - is_end > 0
+    return bool(
+        len(rows)
+        and (rows[:, 0] == BEGIN_WORD).all()
+        and (is_end.sum(axis=1) == 1).all()
+        and (rows[after_end] == CHAR_PAD).all()
+        and ((rows[:, 1:] < BEGIN_WORD) & (rows[:, 1:] > 0) | is_end[:, 1:] | after_end[:, 1:]).all()
+    )
+
+
+def pad_char_rows(char_ids, num_words: int, length: int, side: str, slots: int) -> np.ndarray:
+    """`(num_words, slots)` → `(length, slots)`, with rows of zeros on the given side."""
+    rows = np.asarray(char_ids.cpu() if hasattr(char_ids, "cpu") else char_ids, dtype=np.int64)
+    if num_words and rows.shape != (num_words, slots):
+        raise ValueError(f"`char_ids` must have one row of {slots} for each of {num_words} words, found {rows.shape}.")
+    padding = (length - num_words, 0) if side == "left" else (0, length - num_words)
+    return np.pad(rows.reshape(num_words, slots), (padding, (0, 0)))
+
+
+# ---- The encodings of a batch
+
+
+def encode_in_rust(
+    backend: Tokenizer, texts: list, pairs: list | None, is_split_into_words: bool, add_special_tokens: bool
+) -> list[Encoding]:
+    """The encodings of a batch from [`as_batch`], not padded. Errors of the library and the segmenter are readable."""
+    prepare = rust_words if is_split_into_words else without_surrogates
+    inputs = [prepare(item) for item in texts]
+    if pairs is not None:
+        inputs = list(zip(inputs, map(prepare, pairs), strict=True))
+    with segmenter_errors(), encoding_errors():
+        return backend.encode_batch(inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens)
+
+
+def set_truncation(
+    backend: Tokenizer, strategy: TruncationStrategy, max_length: int | None, stride: int, side: str, num_specials: int
+):
+    """
+    Sets the backend's truncation. Refuses a length without room for a word: Rust would not truncate at all, or panic.
+
+    Args:
+        strategy, max_length, stride: As for a tokenizer's call.
+        side: `"left"` or `"right"`.
+        num_specials: Special tokens that are added to each text or pair.
+    """
+    wanted: dict[str, Any] | None = None
+    if strategy != TruncationStrategy.DO_NOT_TRUNCATE and max_length is not None:
+        room = max_length - num_specials
+        if room < 1 or stride >= room:
+            raise ValueError(
+                f"`max_length={max_length}` leaves {max(room, 0)} words beside {num_specials} boundaries: "
+                f"there must be at least one, and more than `stride={stride}`."
+            )
+        wanted = {"max_length": max_length, "stride": stride, "strategy": strategy.value, "direction": side}
+    if backend.truncation != wanted:
+        backend.no_truncation() if wanted is None else backend.enable_truncation(**wanted)
+
+
+class PaddedEncodings(Sequence):
+    """
+    Encodings that are padded when they are accessed: most callers only use the tensors.
+
+    Args:
+        encodings: Not padded.
+        padding: Arguments of [`Encoding.pad`].
+    """
+
+    def __init__(self, encodings: Sequence[Encoding], **padding):
+        self._encodings = encodings
+        self._padding = padding
+
+    def __len__(self) -> int:
+        return len(self._encodings)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        encoding = self._encodings[index]
+        encoding.pad(**self._padding)  # does nothing the second time
+        return encoding
+
+
+class EncodedBatch:
+    """
+    The tokens of all encodings of a batch, concatenated, so that NumPy processes them in one call. They are padded
+    last: reading padding from Rust would take most of the time.
+
+    Args:
+        encodings: From the Rust library, not padded.
+        sources: The text, or words, of each encoding, and those of its second sequence.
+        is_split_into_words: Whether the sources are words.
+    """
+
+    def __init__(self, encodings: list[Encoding], sources: list[tuple[Any, Any]], is_split_into_words: bool):
+        self.encodings: Sequence[Encoding] = encodings
+        self.sources = sources
+        self.is_split_into_words = is_split_into_words
+        self.lengths = np.array([len(encoding) for encoding in encodings], dtype=np.intp)
+        self.widths = self.lengths  # with padding
+        self.side = "right"
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """An attribute of the encodings, `(tokens,)`. To be read before padding."""
+        values = itertools.chain.from_iterable(getattr(encoding, name) for encoding in self.encodings)
+        return np.fromiter(values, dtype=np.int64, count=self.lengths.sum())
+
+    def source_words(self, places: np.ndarray) -> list[str]:
+        """The words of the sources for the tokens at these places, none of which may be a special token."""
+        words: list[str] = []
+        ends = np.cumsum(self.lengths)
+        bounds = [0, *np.searchsorted(places, ends).tolist()]  # of the places within each encoding
+        for row in np.flatnonzero(np.diff(bounds)).tolist():
+            encoding, source = self.encodings[row], self.sources[row]
+            tokens = (places[bounds[row] : bounds[row + 1]] - (ends - self.lengths)[row]).tolist()
+            texts = itertools.repeat(source[0])
+            if source[1] is not None:
+                texts = [source[sequence] for sequence in _pick(encoding.sequence_ids, tokens)]
+            if self.is_split_into_words:
+                words += [given[word] for given, word in zip(texts, _pick(encoding.word_ids, tokens), strict=False)]
+            else:
+                spans = _pick(encoding.offsets, tokens)
+                words += [text[begin:end] for text, (begin, end) in zip(texts, spans, strict=False)]
+        return words
+
+    def pad(self, width: int, side: str, **padding):
+        """Pads encodings shorter than `width` on one side. `padding`: arguments of [`Encoding.pad`]."""
+        if side not in ("left", "right"):
+            raise ValueError(f"`padding_side` must be 'left' or 'right', found {side!r}.")
+        self.encodings = PaddedEncodings(self.encodings, length=width, direction=side, **padding)
+        self.widths, self.side = np.maximum(self.lengths, width), side
+
+    def by_encoding(self, values: np.ndarray, return_tensors: str | None, pad_value: int = 0):
+        """
+        Splits `(tokens, ...)` into encodings and pads them with `pad_value`: a tensor `(encodings, width, ...)`, or one
+        list per encoding.
+        """
+        count, values = len(self.widths), self._pad_values(values, pad_value)
+        if return_tensors is not None and len(set(self.widths.tolist())) <= 1:
+            values = values.reshape(count, self.widths.max(initial=0), *values.shape[1:])
+            return values if return_tensors == "np" else torch.from_numpy(values)
+        return [part.tolist() for part in np.split(values, np.cumsum(self.widths)[:-1])][:count]
+
+    def _pad_values(self, values: np.ndarray, pad_value: int) -> np.ndarray:
+        missing = self.widths - self.lengths
+        if not missing.any():
+            return values.astype(np.int64, copy=False)
+        padded = np.zeros((self.widths.sum(), *values.shape[1:]), dtype=np.int64)
+        if pad_value:
+            padded += pad_value
+        shifts = np.cumsum(missing) - (missing if self.side == "right" else 0)
+        padded[np.arange(len(values)) + np.repeat(shifts, self.lengths)] = values
+        return padded
+
+    def offsets(self) -> list[list[tuple[int, int]]]:
+        """The span of each token in its text, or in its given word: then from 0 to the word's length."""
+        offsets = [encoding.offsets for encoding in self.encodings]
+        if self.is_split_into_words:  # an empty word was replaced for the Rust library
+            for spans, encoding, source in zip(offsets, self.encodings, self.sources, strict=True):
+                for token, (word, sequence) in enumerate(zip(encoding.word_ids, encoding.sequence_ids, strict=True)):
+                    if sequence is not None and not source[sequence][word]:
+                        spans[token] = (0, 0)
+        return offsets
+
+
+def _pick(values: list, places: list[int]) -> Iterable:
+    return map(values.__getitem__, places)
+
+
+__all__ = [
+    "EncodedBatch",
+    "SpelledVocabulary",
+    "are_char_rows",
+    "as_batch",
+    "boundary_row",
+    "char_rows",
+    "distinct_char_rows",
+    "encode_in_rust",
+    "nesting_depth",
+    "pad_char_rows",
+    "rust_words",
+    "set_truncation",
+    "without_surrogates",
+    "word_of_row",
+]

@@ -1,0 +1,356 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+The recurrent layers of the biLM: LSTMs with projection and clipping (Sak et al. 2014, https://arxiv.org/abs/1402.1128).
+
+[`ElmoPacking`] lays a batch out so that padding is never computed, [`lstm`] is the loop over time, and
+[`ElmoRecurrentLayer`] holds the weights. [`lstm_autograd`] and [`lstm_cpu`] are faster functions with the signature and
+the results of [`lstm`]; the environment variable `ELMO_HF_ENGINE=plain` switches them off.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from .configuration_elmo import ElmoConfig
+from .lstm_autograd_elmo import lstm_autograd
+from .lstm_cpu_elmo import lstm_cpu
+from .products_elmo import (
+    PackedMatrix,
+    PackedWeights,
+    needs_gradient,
+    packed_dtype,
+    product_dtype,
+    uses_plain_engine,
+    without_autocast,
+)
+from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, has_int8_products, quantize_weight
+
+# Values in a direction's recurrent matrix from which on a product is bound by the memory that its weights come from:
+# packing and bf16 pay even for one sequence.
+LARGE_MATRIX = 2**20
+# Up to this many sequences, smaller layers are faster with one product for both directions, unpacked.
+FEW_SEQUENCES = 2
+WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
+
+
+@dataclass
+class ElmoPacking:
+    """
+    The words of a batch in the order of the recurrence: time step by time step, the longest sequence first, so that
+    step `t` holds exactly the sequences longer than `t` (as in `torch.nn.utils.rnn.PackedSequence`).
+
+    A sequence is a row of the batch, or one segment of a row. "Words" are the unmasked positions of the batch.
+
+    Attributes:
+        order (`torch.LongTensor` of shape `(directions, words)`): The position in the flattened batch of the word at
+            each packed place, per direction.
+        places (`torch.LongTensor` of shape `(batch * positions, directions)`): The packed place of each position, the
+            second direction's after the first's; masked positions have the place after the last.
+        batch_sizes (`list[int]`): Number of sequences at each time step; never growing.
+        rows (`torch.LongTensor` of shape `(sequences,)`): The batch row of each sequence, the longest first.
+        shape (`tuple[int, int]`): `(batch, positions)`
+    """
+
+    order: torch.Tensor
+    places: torch.Tensor
+    batch_sizes: list[int]
+    rows: torch.Tensor
+    shape: tuple[int, int]
+
+    @staticmethod
+    @torch.compiler.disable  # depends on the values of the mask
+    def of(mask: torch.Tensor, segments: torch.Tensor | None, directions: list[int]) -> "ElmoPacking":
+        """
+        Args:
+            mask: `(batch, positions)`, true for words.
+            segments: `(batch, positions)`; where the value changes along a row, a new sequence starts.
+            directions: 0 (left to right) or 1 (right to left) for each direction.
+        """
+        # In NumPy: for arrays this small a call to PyTorch costs several times as much.
+        is_word = mask.cpu().numpy()
+        words = is_word.reshape(-1).nonzero()[0]  # positions in the flattened batch
+        row = words // max(is_word.shape[1], 1)
+        starts = np.ones(len(words), dtype=bool)  # whether a word starts a sequence
+        starts[1:] = row[1:] != row[:-1]
+        if segments is not None:
+            segment = segments.cpu().numpy().reshape(-1)[words]
+            starts[1:] |= segment[1:] != segment[:-1]
+        sequence = starts.cumsum() - 1  # (words,)
+        first = starts.nonzero()[0]  # (sequences,): the first word of each
+        lengths = np.append(first[1:], len(words)) - first
+        by_length = (-lengths).argsort(kind="stable")
+        rank = np.empty_like(by_length)
+        rank[by_length] = np.arange(len(by_length))
+
+        longest = int(lengths.max(initial=0))
+        batch_sizes = len(lengths) - np.bincount(lengths, minlength=longest + 1).cumsum()[:longest]
+        step_starts = batch_sizes.cumsum() - batch_sizes
+
+        offset = np.arange(len(words)) - first[sequence]  # (words,): the word's place in its sequence
+        order = np.empty((len(directions), len(words)), dtype=np.int64)
+        places = np.full((is_word.size, len(directions)), order.size, dtype=np.int64)
+        for index, direction in enumerate(directions):
+            step = lengths[sequence] - 1 - offset if direction else offset
+            place = step_starts[step] + rank[sequence]
+            order[index, place] = words
+            places[words, index] = place + index * len(words)
+        tensors = [torch.from_numpy(array).to(mask.device) for array in (order, places, row[first][by_length])]
+        return ElmoPacking(tensors[0], tensors[1], batch_sizes.tolist(), tensors[2], is_word.shape)
+
+    def pack(self, vectors: torch.Tensor) -> torch.Tensor:
+        """
+        `(batch, positions, directions * size)` → `(directions, words, size)` in packed order.
+        """
+        directions = vectors.flatten(0, 1).unflatten(-1, (len(self.order), -1)).unbind(1)  # (batch * positions, size)
+        return torch.stack([some.index_select(0, order) for some, order in zip(directions, self.order, strict=True)])
+
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
+        """`(directions, words, size)` → `(batch, positions, directions * size)`, zeros where masked."""
+        directions, words, size = packed.shape
+        vectors = packed.flatten(0, 1)
+        if words < math.prod(self.shape):
+            vectors = torch.cat([vectors, vectors.new_zeros(1, size)])
+        places = self.places.to(packed.device).flatten()
+        return vectors.index_select(0, places).view(*self.shape, directions * size)
+
+
+class LSTMWeights(NamedTuple):
+    """
+    The weights of one layer's directions that run. [`lstm_cpu`] takes lists of packed matrices, one per direction, in
+    place of the input and recurrent weights and, in large layers, of the projection.
+
+    Attributes:
+        input (`torch.Tensor` of shape `(directions, size, 4 * cells)`): Gates i, j, f, o; j is the candidate.
+        recurrent (`torch.Tensor` of shape `(directions, size, 4 * cells)`)
+        bias (`torch.Tensor` of shape `(directions, 1, 4 * cells)`): With the forget bias added.
+        projection (`torch.Tensor` of shape `(directions, cells, size)`): `None` if the output is the cells' own.
+        cell_clip, projection_clip (`float`): Bounds of the cell and of the projected output; `None`: no bound.
+    """
+
+    input: Any
+    recurrent: Any
+    bias: torch.Tensor
+    projection: Any
+    cell_clip: float | None
+    projection_clip: float | None
+
+    def of(self, directions: slice) -> "LSTMWeights":
+        """The weights of some directions."""
+        values = (self.input, self.recurrent, self.bias, self.projection)
+        return LSTMWeights(
+            *(None if value is None else value[directions] for value in values), self.cell_clip, self.projection_clip
+        )
+
+
+def lstm(
+    inputs: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weights: LSTMWeights,
+    batch_sizes: list[int],
+    resets: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """
+    The definition: one layer, all directions, on any device, differentiable.
+
+    Args:
+        inputs: `(directions, words, size)`, packed.
+        hidden: `(directions, sequences, size)`, the state before the first word.
+        cell: `(directions, sequences, cells)`
+        weights: Their dtype is that of the products; states keep their own.
+        batch_sizes: Number of sequences at each time step.
+        resets: `(words,)`, packed; true where the state is reset to zeros before the word.
+
+    Returns:
+        The outputs `(directions, words, size)`, and both states after each sequence's last word.
+    """
+    dtype, state_dtype = weights.input.dtype, cell.dtype
+    gates_of_inputs = torch.baddbmm(weights.bias, inputs.to(dtype), weights.input)  # (directions, words, 4 * cells)
+    resets_of_steps = [None] * len(batch_sizes) if resets is None else resets.split(batch_sizes)
+    outputs, ended = [], []
+    for gates, reset in zip(gates_of_inputs.split(batch_sizes, dim=1), resets_of_steps, strict=True):
+        sequences = gates.shape[1]
+        if sequences < hidden.shape[1]:  # the shortest sequences have ended
+            ended.append((hidden[:, sequences:], cell[:, sequences:]))
+            hidden, cell = hidden[:, :sequences], cell[:, :sequences]
+        if reset is not None:
+            hidden, cell = hidden.masked_fill(reset[:, None], 0), cell.masked_fill(reset[:, None], 0)
+        gates = torch.baddbmm(gates, hidden.to(dtype), weights.recurrent)  # (directions, sequences, 4 * cells)
+        input_gate, candidate, forget_gate, output_gate = gates.to(state_dtype).chunk(4, dim=-1)
+        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
+        if weights.cell_clip is not None:
+            cell = cell.clamp(-weights.cell_clip, weights.cell_clip)
+        hidden = torch.sigmoid(output_gate) * torch.tanh(cell)  # (directions, sequences, cells)
+        if weights.projection is not None:
+            hidden = torch.bmm(hidden.to(dtype), weights.projection).to(state_dtype)  # (directions, sequences, size)
+            if weights.projection_clip is not None:
+                hidden = hidden.clamp(-weights.projection_clip, weights.projection_clip)
+        outputs.append(hidden)
+    ended.append((hidden, cell))
+    last_hidden, last_cell = (torch.cat(states[::-1], dim=1) for states in zip(*ended, strict=True))
+    return torch.cat(outputs, dim=1), last_hidden, last_cell
+
+
+class ElmoRecurrentLayer(GradientCheckpointingLayer):
+    """
+    One LSTM layer in one or both directions. Each direction reads only its own lower layer.
+
+    Weights are stored `(directions, inputs, outputs)`: small per-step products are fastest with it on a CPU.
+    """
+
+    def __init__(self, config: ElmoConfig, layer_index: int):
+        super().__init__()
+        directions, cells, size = config.num_directions, config.cell_size, config.output_size
+        self.cell_size = cells
+        self.cell_clip = config.cell_clip
+        self.projection_clip = config.projection_clip
+        self.forget_bias = config.forget_bias
+        self.residual = config.skip_connections and layer_index > 0
+        self.dropout = nn.Dropout(config.dropout)
+        self.packed = PackedWeights()
+        self.input_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
+        self.recurrent_weight = nn.Parameter(torch.empty(directions, size, 4 * cells))
+        self.bias = nn.Parameter(torch.empty(directions, 4 * cells))
+        self.projection_weight = None
+        if config.projection_size is not None:
+            self.projection_weight = nn.Parameter(torch.empty(directions, cells, size))
+
+    def forward(
+        self,
+        inputs: torch.Tensor,
+        hidden: torch.Tensor,
+        cell: torch.Tensor,
+        batch_sizes: list[int],
+        directions: list[int],
+        resets: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """
+        Args:
+            inputs: `(directions, words, size)`, packed by [`ElmoPacking`].
+            hidden: `(directions, sequences, size)`, the state before the first word.
+            cell: `(directions, sequences, cells)`
+            batch_sizes: Number of sequences at each time step.
+            directions: The layer's directions that run, as indices into its weights.
+            resets: `(words,)`, packed; true where the state is reset to zeros before the word.
+
+        Returns:
+            The outputs `(directions, words, size)`, and both states after each sequence's last word.
+        """
+        device = inputs.device
+        dtype = torch.float32 if self.is_quantized else product_dtype(self.bias.dtype, device)
+        state_dtype = torch.promote_types(dtype, torch.float32)
+        inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
+        hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
+        learns = self._learns(inputs, hidden, cell)
+        if self._runs_packed(device, learns, batch_sizes[0]):
+            loop, weights = lstm_cpu, self._packed_weights(directions, device)
+        else:
+            loop = lstm_autograd if learns and not uses_plain_engine() else lstm
+            weights = self._weights(directions, dtype)
+        with without_autocast(device):
+            outputs, hidden, cell = loop(inputs, hidden, cell, weights, batch_sizes, resets)
+        return outputs + inputs if self.residual else outputs, hidden, cell
+
+    def _learns(self, *activations: torch.Tensor) -> bool:
+        """Whether this call is a part of training. Gradient checkpointing runs it without gradients first."""
+        if self.is_quantized:
+            if self.training or needs_gradient(*activations):
+                raise ValueError(NO_TRAINING)
+            return False
+        parameters = list(self.parameters(recurse=False))
+        learns = needs_gradient(*activations, *parameters)
+        return learns or (self.training and any(parameter.requires_grad for parameter in parameters))
+
+    def _runs_packed(self, device: torch.device, learns: bool, sequences: int) -> bool:
+        """Whether [`lstm_cpu`] runs on packed copies of the weights."""
+        if self.is_quantized:
+            return has_int8_products(device)
+        weights = [weight for weight in self._weight_tensors() if weight is not None]
+        if learns or not self.packed.usable(self, *weights):
+            self.packed.clear()  # the weights change soon, or the copies serve nobody
+            return False
+        return self._is_large or sequences > FEW_SEQUENCES
+
+    @property
+    def _is_large(self) -> bool:
+        return math.prod(self.recurrent_weight.shape[1:]) >= LARGE_MATRIX
+
+    def _weight_tensors(self) -> list[torch.Tensor | None]:
+        """Input, recurrent and projection weights as floats, of all directions."""
+        weights: list[Any] = [getattr(self, name) for name in WEIGHTS]
+        return [weight.dequantize().mT if isinstance(weight, ElmoInt8Weight) else weight for weight in weights]
+
+    def _weights(self, directions: Sequence[int], dtype: torch.dtype) -> LSTMWeights:
+        """The weights of some directions for [`lstm`] and [`lstm_autograd`]."""
+        chosen = slice(directions[0], directions[-1] + 1)
+        tensors = (None if weight is None else weight[chosen].to(dtype) for weight in self._weight_tensors())
+        input, recurrent, projection = tensors
+        bias = self._bias(chosen).to(dtype)
+        return LSTMWeights(input, recurrent, bias, projection, self.cell_clip, self.projection_clip)
+
+    def _packed_weights(self, directions: Sequence[int], device: torch.device) -> LSTMWeights:
+        """The weights of some directions for [`lstm_cpu`]: small layers in fp32, large ones in bf16 if asked for."""
+        chosen = slice(directions[0], directions[-1] + 1)
+        bias = self._bias(chosen).float()
+        if self.is_quantized:
+            int8: list[ElmoInt8Weight | None] = [getattr(self, name) for name in WEIGHTS]
+            matrices = [None if weight is None else weight.matrices()[chosen] for weight in int8]
+        else:
+            dtype = packed_dtype(self.bias.dtype, device) if self._is_large else torch.float32
+            matrices = []
+            for name in WEIGHTS:
+                weight = getattr(self, name)
+                if weight is None:
+                    matrices.append(None)
+                elif name == "projection_weight" and not self._is_large:
+                    matrices.append(weight[chosen].to(dtype))
+                else:
+                    matrices.append(self.packed.get(name, dtype, _pack_directions, weight)[chosen])
+        input, recurrent, projection = matrices
+        return LSTMWeights(input, recurrent, bias, projection, self.cell_clip, self.projection_clip)
+
+    def _bias(self, directions: slice) -> torch.Tensor:
+        """`(directions, 1, 4 * cells)`, with the forget bias added."""
+        bias = self.bias[directions].clone()
+        bias[:, 2 * self.cell_size : 3 * self.cell_size].add_(self.forget_bias)
+        return bias.unsqueeze(1)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the weights of the products are int8."""
+        return isinstance(self.input_weight, ElmoInt8Weight)
+
+    def quantize(self):
+        """Turns the weights of the products into int8, in place."""
+        for name in WEIGHTS:
+            if isinstance(weight := getattr(self, name), nn.Parameter):
+                # The inputs of the projection, the cells' outputs, have a few large values among many small ones.
+                quantize_weight(self, name, weight.mT, fine=name == "projection_weight")
+        self.packed.clear()
+
+    def initialize(self):
+        """The original's initialisation, TensorFlow's default (Glorot, uniform); the biases are zeros."""
+        if not self.is_quantized:
+            size, outputs = self.input_weight.shape[1:]
+            bound = math.sqrt(6 / (2 * size + outputs))  # the original holds input and recurrent weights in one matrix
+            init.uniform_(self.input_weight, -bound, bound)
+            init.uniform_(self.recurrent_weight, -bound, bound)
+            if self.projection_weight is not None:
+                bound = math.sqrt(6 / sum(self.projection_weight.shape[1:]))
+                init.uniform_(self.projection_weight, -bound, bound)
+        init.zeros_(self.bias)
+
+
+def _pack_directions(weight: torch.Tensor) -> list[PackedMatrix]:
+    """`(directions, inputs, outputs)` → one matrix per direction."""
+    return [PackedMatrix(matrix) for matrix in weight]
+
+
+__all__ = ["ElmoPacking", "ElmoRecurrentLayer", "LSTMWeights", "lstm"]

@@ -1,0 +1,357 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+The language model's softmax layers: full, sampled and adaptive.
+
+Each gives the summed loss of many predictions. The rows go through in chunks, and what stays of a chunk are its
+gradients, not its logits: with 800,000 words the logits of a batch would be far larger than all else together.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import initialization as init
+
+from .configuration_elmo import ElmoConfig
+from .products_elmo import linear, round_up_rows
+
+# A chunk has as many rows as give logits of this size, but never so few that the products become slow.
+LOGIT_BYTES_PER_CHUNK = 8 * 2**20
+MIN_ROWS_PER_CHUNK = 128
+IGNORED = -100  # the label that counts for nothing, torch's own
+
+
+def chunked_loss(
+    formula: Callable[..., torch.Tensor], rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor], width: int
+) -> torch.Tensor:
+    """
+    `formula(*rows, *shared)` for a few rows at a time, summed. The gradients are computed on the way.
+
+    Args:
+        formula: Gives the summed loss of some rows.
+        rows: Tensors with one entry per prediction, `(predictions, ...)`.
+        shared: Tensors that every prediction needs.
+        width: Logits per prediction.
+    """
+    size = _rows_per_chunk(width)
+    if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*rows, *shared))):
+        chunks = zip(*(tensor.split(size) for tensor in rows), strict=True)
+        return sum((formula(*chunk, *shared) for chunk in chunks), shared[0].new_zeros(()))
+    return _ChunkedLoss.apply(formula, size, len(rows), *rows, *shared)
+
+
+def _rows_per_chunk(width: int) -> int:
+    """How many predictions of so many logits each go through together."""
+    return max(LOGIT_BYTES_PER_CHUNK // (4 * width), MIN_ROWS_PER_CHUNK)
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """[`chunked_loss`], keeping gradients."""
+
+    @staticmethod
+    def forward(ctx, formula, size, num_rows, *tensors):
+        rows, shared = tensors[:num_rows], tensors[num_rows:]
+        wanted = [place for place, tensor in enumerate(tensors) if tensor.requires_grad]
+        gradients = [torch.zeros_like(tensors[place]) for place in wanted]
+        loss = shared[0].new_zeros((), dtype=torch.promote_types(shared[0].dtype, torch.float32))
+        shared = [_leaf(tensor, tensor.requires_grad) for tensor in shared]  # once: autocast keeps a copy of each leaf
+        for start in range(0, len(rows[0]), size):
+            chunk = [_leaf(tensor[start : start + size], tensor.requires_grad) for tensor in rows]
+            leaves = [*chunk, *shared]
+            with torch.enable_grad():
+                chunk_loss = formula(*leaves)
+            loss += chunk_loss.detach()
+            with torch.autocast(loss.device.type, enabled=False):  # as on any way back
+                parts = torch.autograd.grad(chunk_loss, [leaves[place] for place in wanted])
+            for place, total, part in zip(wanted, gradients, parts, strict=True):
+                if place < num_rows:
+                    total[start : start + size] = part
+                else:
+                    total += part
+        ctx.places, ctx.num_tensors = wanted, len(tensors)
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_loss):
+        gradients: list[torch.Tensor | None] = [None] * ctx.num_tensors
+        for place, gradient in zip(ctx.places, ctx.saved_tensors, strict=True):
+            gradients[place] = gradient * d_loss
+        return None, None, None, *gradients
+
+
+def _leaf(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    return tensor.detach().requires_grad_(requires_grad)
+
+
+def linear_cross_entropy(hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor):
+    """The summed loss of a full softmax over `hidden @ weight.T + bias`."""
+    return cross_entropy(linear(hidden, weight, bias), labels)
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Summed, in fp32 at least: what `torch.compile` can turn into one pass over the logits, and one back."""
+    return F.cross_entropy(_at_least_fp32(logits), labels, reduction="sum")
+
+
+def linear_log_probs(
+    hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    """Each label's log-probability under a full softmax over `hidden @ weight.T + bias`, `(predictions,)`."""
+    size = _rows_per_chunk(len(bias))
+    chunks = zip(hidden.split(size), labels.split(size), strict=True)
+    return torch.cat(
+        [
+            -F.cross_entropy(_at_least_fp32(linear(some, weight, bias)), wanted, reduction="none")
+            for some, wanted in chunks
+        ]
+    )
+
+
+def _at_least_fp32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+class ElmoSoftmax(nn.Module):
+    """
+    One linear layer over all words, shared by both directions.
+
+    In training, `config.softmax_type == "sampled"` takes the loss over the true word and some drawn ones alone; in
+    evaluation the loss is always the full one.
+
+    Attributes:
+        sparse_gradient (`bool`): Whether the sampled loss gives `weight` a sparse gradient, of the words met alone. Not
+            every optimiser takes it.
+    """
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        self.sparse_gradient = False
+        self.num_samples = config.softmax_samples if config.softmax_type == "sampled" else None
+        self.weight = nn.Parameter(torch.empty(config.vocab_size, config.output_size))
+        self.bias = nn.Parameter(torch.empty(config.vocab_size))
+
+    def initialize(self):
+        """The original's initialisation."""
+        init.normal_(self.weight, std=1 / math.sqrt(self.weight.shape[1]))
+        init.zeros_(self.bias)
+
+    def forward(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            hidden: `(predictions, output_size)`
+            labels: `(predictions,)`, word ids.
+
+        Returns:
+            The sum of the predictions' losses.
+        """
+        if self.training and self.num_samples is not None:
+            return self.sampled_loss(
+                hidden, labels, *log_uniform_sample(self.num_samples, len(self.bias), labels.device)
+            )
+        return chunked_loss(linear_cross_entropy, (hidden, labels), (self.weight, self.bias), len(self.bias))
+
+    def sampled_loss(
+        self, hidden: torch.Tensor, labels: torch.Tensor, samples: torch.Tensor, tries: int
+    ) -> torch.Tensor:
+        """The loss over the true words and `samples`, which took `tries` draws ([`log_uniform_sample`])."""
+        words = torch.cat([samples, labels])
+        # One lookup for both: the gradient of each is as large as the whole table.
+        vectors = F.embedding(words, self.weight, sparse=self.sparse_gradient)
+        weight, true_weight = vectors.split([len(samples), len(labels)])
+        bias = self.bias[words] - log_expected_count(words, tries, len(self.bias))
+        bias, true_bias = bias.split([len(samples), len(labels)])
+        rows = (hidden, true_weight, true_bias, _columns(labels, samples))
+        return chunked_loss(_sampled_cross_entropy, rows, (weight, bias), len(samples))
+
+    def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        """`(predictions, output_size)` → the words' log-probabilities, `(predictions, vocab_size)`."""
+        return _at_least_fp32(linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
+
+    def label_log_probs(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """
+        The log-probability of one word for each prediction, whatever the number of predictions: the other words' go
+        through memory a chunk at a time.
+
+        Args:
+            hidden: `(predictions, output_size)`
+            labels: `(predictions,)`, word ids.
+
+        Returns:
+            `(predictions,)`, in fp32 at least.
+        """
+        return linear_log_probs(hidden, labels, self.weight, self.bias)
+
+    def word_vectors(self) -> torch.Tensor:
+        """The vector of each word with which a prediction is multiplied, `(vocab_size, output_size)`."""
+        return self.weight
+
+
+def _columns(labels: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """For every label its place among the (distinct) samples, drawn by accident; -1 where it was not drawn."""
+    ordered, order = samples.sort()
+    places = torch.searchsorted(ordered, labels).clamp_(max=len(samples) - 1)
+    return torch.where(ordered[places] == labels, order[places], -1)
+
+
+def _sampled_cross_entropy(hidden, true_weight, true_bias, columns, weight, bias) -> torch.Tensor:
+    logits = _at_least_fp32(linear(hidden, weight, bias))  # (predictions, samples)
+    true_logits = (_at_least_fp32(hidden) * _at_least_fp32(true_weight)).sum(dim=1) + true_bias
+    return _SampledCrossEntropy.apply(logits, true_logits, columns)
+
+
+class _SampledCrossEntropy(torch.autograd.Function):
+    """
+    The summed loss of true logits `(predictions,)` beside sampled ones `(predictions, samples)`. As the gradient is
+    made in place of the probabilities, there is one more matrix of the logits' size, and no other.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, true_logits, columns):
+        drawn = (columns >= 0).nonzero().squeeze(1)
+        largest = torch.maximum(logits.amax(dim=1), true_logits).unsqueeze(1)
+        shares = (logits - largest).exp_()
+        shares[drawn, columns[drawn]] = 0.0  # the true word, drawn by accident
+        true_shares = (true_logits - largest.squeeze(1)).exp()
+        totals = shares.sum(dim=1) + true_shares
+        ctx.save_for_backward(shares.div_(totals.unsqueeze(1)), true_shares / totals)
+        return (totals.log() + largest.squeeze(1) - true_logits).sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_loss):
+        probabilities, true_probabilities = ctx.saved_tensors
+        return probabilities * d_loss, (true_probabilities - 1) * d_loss, None
+
+
+def log_uniform_sample(number: int, vocab_size: int, device: torch.device | None = None) -> tuple[torch.Tensor, int]:
+    """
+    Draws word ids without replacement, frequent (low) ones more often: `P(k) = log((k + 2) / (k + 1)) / log(V + 1)`.
+
+    Returns:
+        The distinct ids, `(number,)`, in the order in which they first came, and how many draws that took.
+    """
+    if number >= vocab_size:
+        raise ValueError(f"Cannot draw {number} distinct words of {vocab_size}: take fewer, or the full softmax.")
+    draws = torch.empty(0, dtype=torch.long, device="cpu")
+    while True:
+        # float64, on the CPU: in float32 the ids of a large vocabulary would come in steps.
+        new = torch.rand(2 * number, dtype=torch.float64, device="cpu").mul_(math.log(vocab_size + 1)).exp_().long() - 1
+        draws = torch.cat([draws, new.clamp_(0, vocab_size - 1)])
+        order = torch.arange(len(draws), device="cpu")
+        first = torch.full((vocab_size,), len(draws), device="cpu").scatter_reduce_(0, draws, order, "amin")
+        places, words = first.sort()
+        if places[number - 1] < len(draws):
+            return words[:number].to(device), int(places[number - 1]) + 1
+
+
+def log_expected_count(words: torch.Tensor, tries: int, vocab_size: int) -> torch.Tensor:
+    """Logarithm of how often each word is expected among the distinct ones of `tries` draws: `1 - (1 - P)^tries`."""
+    rank = words.float()
+    probability = torch.log1p(1 / (rank + 1)) / math.log(vocab_size + 1)
+    return (-torch.expm1(tries * torch.log1p(-probability))).log()
+
+
+class ElmoSoftmaxTable(nn.Linear):
+    """A linear layer that is called for its tensors: they are needed as such, and may be offloaded until the call."""
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The weight `(outputs, inputs)` and the bias `(outputs,)`, `None` if there is none."""
+        return self.weight, self.bias
+
+
+class ElmoAdaptiveSoftmax(nn.Module):
+    """
+    The adaptive softmax (Grave et al. 2017, https://arxiv.org/abs/1609.04309): frequent words in one softmax with an
+    entry for each group of rarer words; each group has a smaller softmax of its own. An exact distribution over all
+    words at a fraction of the cost and the size.
+    """
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        cutoffs = config.softmax_cutoffs or config.default_softmax_cutoffs  # `softmax_type` may be set later on
+        self.bounds = [*cutoffs, config.vocab_size]  # group g holds the words bounds[g] to bounds[g + 1]
+        self.head = ElmoSoftmaxTable(config.output_size, cutoffs[0] + len(cutoffs))
+        sizes = [
+            max(config.output_size // config.softmax_tail_ratio ** (group + 1), 1) for group in range(len(cutoffs))
+        ]
+        self.tails = nn.ModuleList(
+            nn.ModuleList(
+                [ElmoSoftmaxTable(config.output_size, size, bias=False), ElmoSoftmaxTable(size, stop - start)]
+            )
+            for size, start, stop in zip(sizes, self.bounds, self.bounds[1:], strict=False)
+        )
+
+    def forward(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """As [`ElmoSoftmax.forward`]."""
+        group_of, head_labels = self._groups(labels)
+        loss = self._loss(hidden, head_labels, *self.head())
+        for group, (down, weight, bias) in enumerate(self._tails(), start=1):
+            members = (group_of == group).nonzero().squeeze(1)
+            padding = round_up_rows(len(members), weight.dtype, hidden.device) - len(members)
+            rows = F.pad(hidden[members], (0, 0, 0, padding))
+            tail_labels = F.pad(labels[members] - self.bounds[group - 1], (0, padding), value=IGNORED)
+            loss = loss + self._loss(linear(rows, down), tail_labels, weight, bias)
+        return loss
+
+    def _groups(self, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The group of every label, 0 for frequent words, and the entry of the head that stands for the label."""
+        group_of = torch.bucketize(labels, torch.tensor(self.bounds[:-1], device=labels.device), right=True)
+        return group_of, torch.where(group_of > 0, self.bounds[0] + group_of - 1, labels)
+
+    def _tails(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Of every group: the projection `(size, output_size)`, and the weight and bias of its softmax."""
+        for tail in self.tails:
+            down, up = cast(nn.ModuleList, tail)
+            yield down()[0], *up()
+
+    @staticmethod
+    def _loss(hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return chunked_loss(linear_cross_entropy, (hidden, labels), (weight, bias), len(bias))
+
+    def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        """As [`ElmoSoftmax.log_probs`]."""
+        head = _at_least_fp32(linear(hidden, *self.head())).log_softmax(dim=-1)
+        first = self.bounds[0]
+        parts = [head[:, :first]]
+        for group, (down, weight, bias) in enumerate(self._tails()):
+            tail = linear(linear(hidden, down), weight, bias)
+            parts.append(_at_least_fp32(tail).log_softmax(dim=-1) + head[:, first + group, None])
+        return torch.cat(parts, dim=-1)
+
+    def label_log_probs(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """As [`ElmoSoftmax.label_log_probs`]."""
+        group_of, head_labels = self._groups(labels)
+        log_probs = linear_log_probs(hidden, head_labels, *self.head())
+        for group, (down, weight, bias) in enumerate(self._tails(), start=1):
+            members = (group_of == group).nonzero().squeeze(1)
+            rows, tail_labels = linear(hidden[members], down), labels[members] - self.bounds[group - 1]
+            log_probs[members] += linear_log_probs(rows, tail_labels, weight, bias)
+        return log_probs
+
+    def word_vectors(self) -> torch.Tensor:
+        """As [`ElmoSoftmax.word_vectors`]. The vector of a rare word is that within its group, of a lower rank."""
+        rare = [linear(weight, down.T) for down, weight, _ in self._tails()]
+        return torch.cat([self.head()[0][: self.bounds[0]], *rare])
+
+
+def build_softmax(config: ElmoConfig) -> ElmoSoftmax | ElmoAdaptiveSoftmax:
+    """The softmax that `config.softmax_type` names."""
+    return ElmoAdaptiveSoftmax(config) if config.softmax_type == "adaptive" else ElmoSoftmax(config)
+
+
+__all__ = [
+    "ElmoAdaptiveSoftmax",
+    "ElmoSoftmax",
+    "build_softmax",
+    "chunked_loss",
+    "cross_entropy",
+    "linear_cross_entropy",
+    "linear_log_probs",
+    "log_expected_count",
+    "log_uniform_sample",
+]

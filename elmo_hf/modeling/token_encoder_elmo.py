@@ -1,0 +1,430 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""From the characters of a word, or its id, to its context-free vector: layer 0 of ELMo."""
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, cast
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+from transformers import initialization as init
+
+from .caches_elmo import WordCache
+from .configuration_elmo import ElmoConfig
+from .products_elmo import (
+    ROWS_PER_BLOCK,
+    PackedMatrix,
+    PackedWeights,
+    has_onednn,
+    linear,
+    needs_gradient,
+    packed_dtype,
+    pad_rows,
+    product_dtype,
+    round_up_rows,
+    uses_plain_engine,
+    without_autocast,
+)
+from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, has_int8_products, quantize_weight
+
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+# Character windows that the filters read at once: their responses stay near the cache, and memory stays bounded. The
+# packed filters of all widths have more responses per window.
+WINDOWS_PER_CHUNK = 1536
+WINDOWS_PER_PACKED_CHUNK = ROWS_PER_BLOCK
+# oneDNN compiles and caches a kernel for every number of rows: windows and words are padded to a multiple of this.
+ROW_MULTIPLE = 32
+
+
+def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    The distinct rows of an integer matrix, and for every row its place among them.
+
+    Compares a 64-bit hash of each row, and falls back to comparing the rows themselves in the (never yet seen) case
+    that two different rows share one: `torch.unique(dim=0)` alone costs more than the character encoder saves.
+
+    Args:
+        rows: `(n, columns)`, integers.
+
+    Returns:
+        `(distinct, columns)` and `(n,)`, with `distinct_rows[places] == rows`.
+    """
+    keys, places = torch.unique((rows * _factors(rows.shape[1], rows.device)).sum(dim=1), return_inverse=True)
+    numbers = torch.arange(len(rows), device=rows.device)
+    holders = torch.empty_like(keys).scatter_(0, places, numbers)  # any row of each kind
+    distinct = rows.index_select(0, holders)
+    if not torch.equal(distinct.index_select(0, places), rows):
+        distinct, places = torch.unique(rows, dim=0, return_inverse=True)
+    return distinct, places
+
+
+def rows_at(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """`rows[places]`. The faster way would add up gradients in any order where that is done in parallel, on a GPU."""
+    return rows.index_select(0, places) if rows.device.type == "cpu" else rows[places]
+
+
+@functools.cache
+def _factors(columns: int, device: torch.device) -> torch.Tensor:
+    """Of the hash, `(columns,)`."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    with torch.inference_mode(False):  # they are for all calls
+        return torch.randint(-(2**62), 2**62, (columns,), generator=generator, device="cpu").to(device)
+
+
+class ElmoLinear(nn.Linear):
+    """A linear layer in the precision of [`product_dtype`], packed for inference on a CPU."""
+
+    def __init__(self, inputs: int, outputs: int, initial_bias: float = 0.0, fine_int8: bool = False):
+        super().__init__(inputs, outputs)
+        self.initial_bias, self.fine_int8 = initial_bias, fine_int8
+        self.packed = PackedWeights()
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(rows, inputs)` → `(rows, outputs)`"""
+        if isinstance(self.weight, ElmoInt8Weight):
+            return self._int8_forward(input, self.weight)
+        learns = needs_gradient(input, self.weight, self.bias) or (self.training and self.weight.requires_grad)
+        if learns or not self.packed.usable(self, self.weight):
+            self.packed.clear()
+            return linear(input, self.weight, self.bias)
+        matrix = self.packed.get("weight", packed_dtype(self.weight.dtype, input.device), _pack_linear, self.weight)
+        return matrix(input, self.bias)
+
+    def _int8_forward(self, input: torch.Tensor, weight: ElmoInt8Weight) -> torch.Tensor:
+        if self.training or needs_gradient(input):
+            raise ValueError(NO_TRAINING)
+        rows, bias = input.float(), self.bias.float()
+        if has_int8_products(input.device):
+            return weight.matrices()[0](rows, bias)
+        with without_autocast(input.device):
+            return F.linear(rows, weight.dequantize()[0], bias)
+
+    def initialize(self):
+        """The original's initialisation: normal, a constant bias."""
+        if isinstance(self.weight, nn.Parameter):
+            init.normal_(self.weight, std=1 / math.sqrt(self.in_features))
+        init.constant_(self.bias, self.initial_bias)
+
+    def quantize(self):
+        """Turns the weight into int8, in place."""
+        if isinstance(self.weight, nn.Parameter):
+            quantize_weight(self, "weight", self.weight.unsqueeze(0), self.fine_int8)
+            self.packed.clear()
+
+
+def _pack_linear(weight: torch.Tensor) -> PackedMatrix:
+    return PackedMatrix(weight.T)
+
+
+class ElmoHighway(nn.Module):
+    """
+    `g * relu(transform(x)) + (1 - g) * x` with `g = sigmoid(carry(x))`: the original's "carry" gates the transform.
+    """
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.transform = ElmoLinear(size, size)
+        self.carry = ElmoLinear(size, size, initial_bias=-2.0)  # starts close to passing its input on
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """`(words, size)` → `(words, size)`"""
+        gate, transformed = torch.sigmoid(self.carry(inputs)), torch.relu(self.transform(inputs))
+        return torch.lerp(inputs, transformed.to(inputs.dtype), gate.to(inputs.dtype))
+
+
+class ElmoConvolution(nn.Module):
+    """Filters of one width over the characters of words, and their largest response."""
+
+    def __init__(self, size: int, width: int, number: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(number, size, width))  # as in `nn.Conv1d`
+        self.bias = nn.Parameter(torch.empty(number))
+
+    def initialize(self):
+        """The original's initialisation."""
+        init.uniform_(self.weight, -0.05, 0.05)
+        init.zeros_(self.bias)
+
+    def forward(self, chars: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            chars: `(words, slots, size)`
+
+        Returns:
+            `(words, number)`
+        """
+        dtype = product_dtype(self.weight.dtype, chars.device)
+        chars, weight = chars.to(dtype), self.weight.to(dtype)
+        if needs_gradient(chars, weight) and not uses_plain_engine():
+            return _LargestResponses.apply(chars, weight) + self.bias
+        return _responses(_windows(chars, weight), weight).amax(dim=1) + self.bias
+
+
+def _windows(chars: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """What each filter sees at each position, `(words, positions, size * width)`."""
+    return chars.unfold(1, weight.shape[2], 1).flatten(2)
+
+
+def _responses(windows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """
+    `(words, positions, number)`, as one product over all windows: 2-4x faster on a CPU than conv1d with so few input
+    channels.
+    """
+    with without_autocast(windows.device):  # both have the precision of the product
+        return F.linear(windows, weight.flatten(1))
+
+
+class _LargestResponses(torch.autograd.Function):
+    """
+    The largest response of every filter, with its gradient. All that stays of the responses is where the largest were:
+    by far the most memory of a training step would be theirs otherwise. Where several are the largest, mostly of equal
+    windows, one of them gets the gradient.
+    """
+
+    @staticmethod
+    def forward(ctx, chars, weight):
+        responses = _responses(_windows(chars, weight), weight)
+        largest = responses.amax(dim=1)
+        # The greatest position of a largest response: in bytes far faster than `argmax`.
+        positions = responses.shape[1]
+        dtype = torch.uint8 if positions <= 256 else torch.int64
+        order = torch.arange(positions, dtype=dtype, device=chars.device).unsqueeze(1)
+        places = ((responses == largest.unsqueeze(1)).to(dtype) * order).amax(dim=1)  # (words, number)
+        ctx.save_for_backward(chars, weight, places)
+        return largest
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_largest):
+        with without_autocast(d_largest.device):
+            return _LargestResponses._gradients(d_largest, *ctx.saved_tensors)
+
+    @staticmethod
+    def _gradients(d_largest, chars, weight, places):
+        windows = _windows(chars, weight)
+        d_responses = d_largest.new_zeros(*windows.shape[:2], len(weight))
+        d_responses.scatter_(1, places.long().unsqueeze(1), d_largest.unsqueeze(1))
+        d_weight = d_responses.flatten(0, 1).mT @ windows.flatten(0, 1)  # (number, size * width)
+        d_windows = (d_responses @ weight.flatten(1)).unflatten(2, weight.shape[1:])
+        d_chars = torch.zeros_like(chars)
+        for offset in range(weight.shape[2]):
+            d_chars[:, offset : offset + windows.shape[1]] += d_windows[..., offset]
+        return d_chars, d_weight.view_as(weight)
+
+
+class PackedFilters:
+    """
+    The filters of all widths as one packed matrix, each padded with zeros to the widest: one product over all windows,
+    then the largest response.
+
+    Args:
+        weights: The filters of every width, `(filters, size, width)`.
+    """
+
+    def __init__(self, *weights: torch.Tensor):
+        self.widest = max(weight.shape[2] for weight in weights)
+        rows = [F.pad(weight.mT, (0, 0, 0, self.widest - weight.shape[2])).flatten(1) for weight in weights]
+        self.matrix = PackedMatrix(torch.cat(rows).T)
+
+    def __call__(self, chars: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """`(words, slots, size)` → `(words, filters)`; the bias is `(filters,)`."""
+        windows = chars.unfold(1, self.widest, 1).mT  # (words, positions, widest, size)
+        words, positions, widest, size = windows.shape
+        count = words * positions
+        rows = chars.new_empty(count + -count % ROW_MULTIPLE, widest * size)
+        rows[:count].view(windows.shape).copy_(windows)
+        rows[count:].zero_()
+        return self.matrix(rows, bias)[:count].view(words, positions, -1).amax(dim=1)
+
+
+class WordChunk(NamedTuple):
+    """Words that follow each other, from `first` to before `end`, and how many slots the longest uses."""
+
+    first: int
+    end: int
+    longest: int
+
+
+def word_chunks(lengths: Iterable[int], windows: int) -> list[WordChunk]:
+    """
+    As many words at a time as have so many windows of the widest filter, without slots that none of them uses.
+
+    Args:
+        lengths: Slots that each word uses.
+        windows: The most, or those of a single word.
+    """
+    chunks: list[WordChunk] = []
+    first = end = longest = 0
+    for end, length in enumerate(lengths):
+        longest_with_word = max(longest, length)
+        if end > first and (end + 1 - first) * (longest_with_word + 1) > windows:
+            chunks.append(WordChunk(first, end, longest))
+            first, longest_with_word = end, length
+        longest = longest_with_word
+    return [*chunks, WordChunk(first, end + 1, longest)]
+
+
+class ElmoCharacterEncoder(nn.Module):
+    """Characters of a word → embeddings → convolutions → maximum over positions → activation → highway layers."""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        self.char_pad_id = config.char_pad_id
+        self.widest_filter = max(width for width, _ in config.char_filters)
+        self.activation = ACTIVATIONS[config.char_activation]
+        self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_size, padding_idx=0)
+        self.convolutions = nn.ModuleList(
+            ElmoConvolution(config.char_embedding_size, width, number) for width, number in config.char_filters
+        )
+        self.highways = nn.ModuleList(ElmoHighway(config.char_feature_size) for _ in range(config.num_highway_layers))
+        self.packed = PackedWeights()
+
+    def forward(self, char_ids: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            char_ids: `(words, max_characters_per_token)`; words of similar length side by side cost least.
+
+        Returns:
+            `(words, char_feature_size)`
+        """
+        words = len(char_ids)
+        if missing := round_up_rows(words, self.char_embeddings.weight.dtype, char_ids.device) - words:
+            char_ids = F.pad(char_ids, (0, 0, 0, missing))
+        filters = self._packed_filters() if words else None
+        chunks = word_chunks(
+            self.lengths(char_ids).tolist(), WINDOWS_PER_CHUNK if filters is None else WINDOWS_PER_PACKED_CHUNK
+        )
+        features = torch.cat([self._convolve(char_ids[first:end], longest, filters) for first, end, longest in chunks])
+        features = self.activation(features)
+        for highway in self.highways:
+            features = highway(features)
+        return features[:words]
+
+    def lengths(self, char_ids: torch.Tensor) -> torch.Tensor:
+        """`(words, slots)` → the slots that each word uses, marks included, `(words,)`"""
+        used = (char_ids != self.char_pad_id) & (char_ids != 0)
+        return (used * torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)).amax(dim=1)
+
+    def _packed_filters(self) -> Callable[[torch.Tensor], torch.Tensor] | None:
+        """All convolutions as one product, for inference; `None` where nothing may be packed."""
+        convolutions = cast(list[ElmoConvolution], self.convolutions)
+        parameters = [parameter for convolution in convolutions for parameter in convolution.parameters()]
+        is_trained = self.training and any(parameter.requires_grad for parameter in parameters)
+        is_offloaded = any(hasattr(convolution, "_hf_hook") for convolution in convolutions)
+        if is_trained or is_offloaded or needs_gradient(*parameters) or not self.packed.usable(self, *parameters):
+            self.packed.clear()
+            return None
+        weights, biases = zip(*((convolution.weight, convolution.bias) for convolution in convolutions), strict=True)
+        packed = self.packed.get("filters", torch.float32, PackedFilters, *weights)
+        return functools.partial(packed, bias=torch.cat(biases).float())
+
+    def _convolve(
+        self, char_ids: torch.Tensor, longest: int, filters: Callable[[torch.Tensor], torch.Tensor] | None
+    ) -> torch.Tensor:
+        """
+        The largest response of every filter. Slots behind the longest word and the widest filter are cut off. That is
+        exact: all windows of nothing but character pads give one value, and one such window of every filter remains.
+
+        Args:
+            char_ids: `(words, slots)`
+            longest: Slots that are used.
+
+        Returns:
+            `(words, char_feature_size)`
+        """
+        slots = longest + self.widest_filter
+        chars = self.char_embeddings(char_ids[:, :slots])  # (words, slots, char_embedding_size)
+        chars = chars.to(product_dtype(chars.dtype, chars.device))
+        # Filters as wide as the widest look as far as its last window. In a very long word others look further.
+        if filters is not None and slots <= char_ids.shape[1]:
+            return filters(chars.float())
+        return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
+
+
+def can_be_cached(weight: torch.Tensor) -> bool:
+    """Whether vectors made with it may be kept: it is in this machine's memory, and they are fp32."""
+    return weight.device.type == "cpu" and weight.dtype != torch.float64
+
+
+class ElmoTokenEncoder(nn.Module):
+    """The token vector: from characters, from a word table, or from both; each distinct word is computed once."""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        self.word_embeddings = self.characters = self.projection = None
+        self.word_cache: WordCache | None = None
+        if config.uses_words:
+            padding, size = cast(int, config.pad_token_id), cast(int, config.word_embedding_size)
+            self.word_embeddings = nn.Embedding(max(config.vocab_size, padding + 1), size, padding_idx=padding)
+        if config.uses_characters:
+            self.characters = ElmoCharacterEncoder(config)
+        if config.token_projection:
+            # Errors here are in all layers, and the product is a small one.
+            self.projection = ElmoLinear(config.feature_size, config.output_size, fine_int8=True)
+
+    def forward(self, char_ids: torch.Tensor | None, input_ids: torch.Tensor | None) -> torch.Tensor:
+        """
+        Args:
+            char_ids: `(tokens, max_characters_per_token)`; `None` where the model does not read characters.
+            input_ids: `(tokens,)`; `None` where the model does not read words.
+
+        Returns:
+            `(tokens, output_size)`
+        """
+        columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
+        tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
+        if self.characters is not None and char_ids is not None:  # short words need fewer convolutions than long ones
+            order = self.characters.lengths(tokens[:, -char_ids.shape[1] :]).argsort(stable=True)
+            tokens, places = tokens.index_select(0, order), order.argsort().index_select(0, places)
+        if self.word_cache is None:
+            return rows_at(self.encode(tokens), places)
+        weights = list(self.parameters())
+        if needs_gradient(*weights) or not all(can_be_cached(weight) for weight in weights):
+            self.word_cache.clear()  # where weights learn they will be others soon
+            return rows_at(self.encode(tokens), places)
+        return rows_at(self.word_cache.vectors(tokens, self.encode, weights), places)
+
+    def encode(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
+        learns = torch.is_grad_enabled() and needs_gradient(*self.parameters())
+        if learns or tokens.device.type != "cpu" or self._table.weight.dtype == torch.float64 or not has_onednn():
+            return self._encode(tokens)
+        count = len(tokens)
+        if missing := pad_rows(count) - count if count <= 2 * ROW_MULTIPLE else -count % ROW_MULTIPLE:
+            tokens = F.pad(tokens, (0, 0, 0, missing))
+        # In blocks, so that what passes between the layers stays near the cache.
+        blocks = [self._encode(block) for block in tokens.split(ROWS_PER_BLOCK)]
+        return (torch.cat(blocks) if len(blocks) > 1 else blocks[0])[:count]
+
+    @property
+    def _table(self) -> nn.Embedding:
+        """Where tokens are looked up first."""
+        characters = cast(ElmoCharacterEncoder, self.characters)
+        return characters.char_embeddings if self.word_embeddings is None else self.word_embeddings
+
+    def _encode(self, tokens: torch.Tensor) -> torch.Tensor:
+        features = []
+        if self.word_embeddings is not None:
+            features.append(self.word_embeddings(tokens[:, 0]))
+            tokens = tokens[:, 1:]
+        if self.characters is not None:
+            features.append(self.characters(tokens))
+        vectors = features[0] if len(features) == 1 else torch.cat(features, dim=-1)  # (distinct tokens, feature_size)
+        if self.projection is not None:
+            vectors = self.projection(vectors)
+        return vectors
+
+
+__all__ = [
+    "ElmoCharacterEncoder",
+    "ElmoConvolution",
+    "ElmoHighway",
+    "ElmoLinear",
+    "ElmoTokenEncoder",
+    "distinct_rows",
+    "word_chunks",
+]

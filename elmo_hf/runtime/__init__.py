@@ -1,0 +1,1 @@
+"""Processes, staged files, optional packages, memory, records of runs, and loading models: shared by all rooms."""

@@ -1,0 +1,86 @@
+"""A model for inference: of any class, on any device, in the precision that is asked for."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+
+from ..errors import ModelError, did_you_mean, in_one_line
+from ..modeling.configuration_elmo import ElmoConfig
+from ..modeling.pretrained_elmo import ElmoPreTrainedModel
+from ..modeling.quantization_elmo import ElmoInt8Config
+from .precisions import Precision
+
+DEVICES = ("cpu", "cuda", "mps")
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+Model = TypeVar("Model", bound=ElmoPreTrainedModel)
+
+
+def load_model(
+    model_class: type[Model],
+    name: str,
+    *,
+    device: str | torch.device | None = None,
+    precision: Precision | None = None,
+    **options: Any,
+) -> Model:
+    """
+    A model in evaluation mode.
+
+    Args:
+        model_class: As [`ElmoModel`], or a head.
+        name: A folder, or a name on the Hub.
+        device: Default: the CPU.
+        precision: Of the weights. Default: as they were saved. What was saved as int8 stays int8: other precisions of
+            it are refused.
+        options: Of `from_pretrained`.
+    """
+    place = find_device(device)
+    with loading_errors(name):
+        options |= precision_options(name, precision)
+        return model_class.from_pretrained(name, **options).to(place).eval()
+
+
+def precision_options(name: str, precision: Precision | None) -> dict[str, Any]:
+    """The options of `from_pretrained` that load a model in a precision; none where it is not asked for."""
+    if precision is None:
+        return {}
+    is_int8 = ElmoConfig.get_config_dict(name)[0].get("quantization_config") is not None
+    if precision == "int8":
+        return {} if is_int8 else {"quantization_config": ElmoInt8Config()}
+    if is_int8:
+        raise ModelError(f"{name} was saved as int8 and cannot be had in {precision}: take --precision int8.")
+    return {"dtype": DTYPES[precision]}
+
+
+@contextmanager
+def loading_errors(name: str) -> Generator[None]:
+    """Turns what a damaged folder leads to into one error that names it."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except StrictDataclassError as error:
+        reason = str(error.__cause__ or error)
+        raise ModelError(f"{name} cannot be loaded, its config.json is wrong: {in_one_line(reason)}") from error
+    except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
+        raise ModelError(f"{name} cannot be loaded: {in_one_line(error)}") from error
+
+
+def find_device(name: str | torch.device | None) -> torch.device:
+    """The device of a name, tried out; the CPU where there is no name."""
+    try:
+        device = torch.device("cpu" if name is None else name)
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # by the library of each kind of device
+        raise ModelError(
+            f"The device {str(name)!r}{did_you_mean(str(name), DEVICES)} is not available: choose cpu, or a device of "
+            "this machine, such as cuda."
+        ) from error
+    return device
+
+
+__all__ = ["Precision", "find_device", "load_model", "loading_errors", "precision_options"]

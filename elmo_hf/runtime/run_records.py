@@ -1,0 +1,144 @@
+"""What a model's folder tells of how the model was made."""
+
+import json
+import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path, PureWindowsPath
+from typing import Any, NamedTuple
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+
+from ..errors import ModelError
+from ..modeling.checks_elmo import read_json_object
+
+# Files that training and conversion leave beside a model; see there for what is in them.
+PRETRAINING, HISTORY = "run.json", "history.jsonl"
+FINETUNING, RESULTS = "finetune.json", "results.json"
+CONVERSION = "conversion.json"
+# Owner and name on the Hub. A path may look the same; what has a suffix is a file.
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w-]*")
+
+
+class Records(NamedTuple):
+    """
+    The contents of a folder's records, as far as there are any.
+
+    Attributes:
+        pretraining: Of a run of `elmo-hf pretrain`: its text and settings.
+        history: What that run has recorded on the way.
+        finetuning: Of a run of `elmo-hf finetune`: its task, data, model and settings.
+        results: What came of that: metrics of each split, and how many examples there were.
+        conversion: What was converted.
+    """
+
+    pretraining: dict[str, Any] | None = None
+    history: list[dict[str, Any]] | None = None
+    finetuning: dict[str, Any] | None = None
+    results: dict[str, Any] | None = None
+    conversion: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, folder: Path) -> "Records":
+        """Reads those of a folder."""
+        history = folder / HISTORY
+        return cls(
+            pretraining=_read(folder / PRETRAINING),
+            history=read_history(history) if history.exists() else None,
+            finetuning=_read(folder / FINETUNING),
+            results=_read(folder / RESULTS),
+            conversion=_read(folder / CONVERSION),
+        )
+
+    def published(self) -> dict[str, dict[str, Any]]:
+        """By file, the records that name places, without those: `run.json` and `finetune.json`."""
+        files = {}
+        if (run := self.pretraining) is not None:
+            sources = {part: [shown_name(source) for source in run["text"][part]] for part in ("text", "heldout")}
+            files[PRETRAINING] = run | {"text": run["text"] | sources}
+        if (run := self.finetuning) is not None:
+            sources = {split: run["data"].get(split) for split in ("train", "dev", "test")}
+            data = {split: source and shown_name(source) for split, source in sources.items()}
+            named = {part: run[part] and shown_name(run[part]) for part in ("model", "vectors_file")}
+            files[FINETUNING] = run | named | {"data": run["data"] | data}
+        return files
+
+    def perplexity(self) -> dict[str, Any] | None:
+        """The last record of held-out perplexity: `heldout_words`, and `…_perplexity` of the directions there are."""
+        found = [record for record in self.history or [] if "heldout_words" in record]
+        return found[-1] if found else None
+
+    def progress(self) -> dict[str, Any] | None:
+        """The last record of the training: `step`, `words`, `hours`."""
+        found = [record for record in self.history or [] if "hours" in record]
+        return found[-1] if found else None
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """All records of a run."""
+    return [record for _, record in history_lines(path)]
+
+
+def history_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Whole lines and what they say; the last one may have been torn by a kill, if only of its end."""
+    records = []
+    for line in path.read_text("utf-8", errors="replace").split("\n"):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            records.append((line + "\n", record))
+    return records
+
+
+@contextmanager
+def malformed_files(folder: Path) -> Generator[None]:
+    """Turns what a config, weights or records of the wrong kind lead to into one error."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except (SafetensorError, StrictDataclassError) as error:
+        what = " ".join(str(error.__cause__ or error).split())
+    else:
+        return
+    raise ModelError(f"A file of {folder} is not as it should be ({what}): save the model again, or remove the record.")
+
+
+def is_hub_name(source: str) -> bool:
+    """Whether it looks like an owner and a name on the Hub, and is nothing here."""
+    return HUB_NAME.fullmatch(source) is not None and not os.path.exists(source)
+
+
+def shown_name(source: str) -> str:
+    """A name on the Hub as it is, of a path the last part: what is published tells nothing of the machine."""
+    return source if is_hub_name(source) else PureWindowsPath(source).name or source  # knows both separators
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        return read_json_object(path)
+    except OSError as error:
+        raise ModelError(str(error)) from error
+
+
+__all__ = [
+    "CONVERSION",
+    "FINETUNING",
+    "HISTORY",
+    "PRETRAINING",
+    "RESULTS",
+    "Records",
+    "history_lines",
+    "is_hub_name",
+    "malformed_files",
+    "read_history",
+    "shown_name",
+]

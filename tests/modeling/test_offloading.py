@@ -1,0 +1,75 @@
+"""Models whose weights are on the CPU or the disk until a layer runs (accelerate) give the same outputs."""
+
+import accelerate
+import pytest
+import torch
+from torch.testing import assert_close
+
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForPreTraining,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoTokenizer,
+)
+from tests.models import TINY
+
+WORDS = {"word_vector_size": 3, "elmo_places": "both", "task_layer_size": 3}
+PAIRS = {"text_pairs": True, "pair_attention": True, "pooling": "biattentive", "num_labels": 2}
+MODELS = {
+    "encoder": (ElmoModel, {}),
+    "tagger": (ElmoForTokenClassification, WORDS | {"num_labels": 3}),
+    "crf": (ElmoForTokenClassification, WORDS | {"id2label": {0: "O", 1: "B-X", 2: "I-X"}, "tag_decoder": "crf"}),
+    "classifier": (ElmoForSequenceClassification, WORDS | {"num_labels": 3, "pooling": "attention"}),
+    "pairs": (ElmoForSequenceClassification, WORDS | PAIRS),
+    "pretraining": (ElmoForPreTraining, {"softmax_type": "full"}),
+    "sampled": (ElmoForPreTraining, {"softmax_type": "sampled", "softmax_samples": 4}),
+    "adaptive": (ElmoForPreTraining, {"softmax_type": "adaptive", "softmax_cutoffs": [5]}),
+}
+
+
+def new_model(name: str, **fields):
+    torch.manual_seed(0)
+    kind, own = MODELS[name]
+    return kind(ElmoConfig(**(TINY | own | fields))).eval()
+
+
+def batch_for(name: str) -> dict[str, torch.Tensor]:
+    pairs = ["a dog", "it was a cat"] if name == "pairs" else None
+    batch = ElmoTokenizer()(["the cat sat on a mat", "a dog"], pairs, padding=True, return_tensors="pt")
+    # The losses of a CRF and of a language model read weights too.
+    if name == "crf":
+        batch["labels"] = torch.where(batch["input_ids"] == 2, 1, -100)
+    if MODELS[name][0] is ElmoForPreTraining:
+        batch["labels"] = batch["backward_labels"] = torch.where(batch["attention_mask"] == 1, 3, -100)
+    return dict(batch)
+
+
+def outputs_of(model, name: str) -> dict[str, torch.Tensor]:
+    with torch.no_grad():
+        output = model(**batch_for(name))
+    return {key: value for key, value in output.items() if isinstance(value, torch.Tensor)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_on_the_cpu_are_loaded_when_a_layer_runs(name):
+    expected = outputs_of(new_model(name), name)
+    model = accelerate.cpu_offload(new_model(name), execution_device=torch.device("cpu"))
+    assert all(parameter.is_meta for parameter in model.parameters())
+    for _ in range(2):
+        assert_close(outputs_of(model, name), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_on_the_disk_are_loaded_when_a_layer_runs(tmp_path, name, dtype):
+    saved = new_model(name).to(dtype)
+    saved.save_pretrained(tmp_path / "model")
+    expected = outputs_of(saved, name)
+    model = type(saved).from_pretrained(
+        tmp_path / "model", device_map={"": "disk"}, offload_folder=str(tmp_path / "offload")
+    )
+    assert any(parameter.is_meta for parameter in model.parameters())
+    tolerance = {} if dtype == torch.float32 else {"rtol": 0.01, "atol": 1e-3}
+    assert_close(outputs_of(model, name), expected, **tolerance)

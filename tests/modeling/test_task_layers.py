@@ -1,0 +1,82 @@
+"""BiLSTM and attention: each sentence is read by itself, whatever else is in the batch."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from elmo_hf.modeling.task_layers_elmo import (
+    ElmoBiattention,
+    ElmoCrossAttention,
+    ElmoTaskLSTM,
+    ElmoTaskLSTMLayer,
+    attend,
+)
+
+LENGTHS = [4, 1, 3, 2]
+MASK = torch.arange(4) < torch.tensor(LENGTHS).unsqueeze(1)
+
+
+@pytest.fixture
+def words():
+    torch.manual_seed(0)
+    return torch.randn(4, 4, 3) * MASK.unsqueeze(-1)
+
+
+def test_a_bilstm_reads_each_sentence_as_if_it_were_alone(words):
+    layer = ElmoTaskLSTM(3, 5, num_layers=2).eval()
+    expected = torch.nn.LSTM(3, 5, num_layers=2, batch_first=True, bidirectional=True)
+    for number, directions in enumerate(zip(layer.forward_layers, layer.backward_layers, strict=True)):
+        for direction, suffix in zip(directions, ("", "_reverse"), strict=True):
+            for name, parameter in direction.named_parameters():
+                setattr(expected, name.replace("l0", f"l{number}") + suffix, parameter)
+    found = layer(words, MASK)
+    assert found.shape == (4, 4, 10)
+    assert not found[~MASK].any()
+    for row, length in enumerate(LENGTHS):
+        assert_close(found[row, :length], expected(words[row : row + 1, :length])[0][0])
+
+
+def test_attention_is_the_softmax_of_products_over_the_words_that_are_there(words):
+    found = attend(words, words, MASK)
+    for row, length in enumerate(LENGTHS):
+        some = words[row, :length]
+        assert_close(found[row, :length], (some @ some.T).softmax(-1) @ some)
+    assert not attend(words, words, torch.zeros_like(MASK)).any()
+
+
+def test_biattention_integrates_a_word_and_what_it_attends_to(words):
+    layer = ElmoBiattention(3, 5).eval()
+    met = attend(words, words, MASK)
+    assert_close(layer(words, MASK), layer.integrate(torch.cat([words, words - met, words * met], dim=-1), MASK))
+
+
+def test_the_sentences_of_a_pair_attend_to_each_other_and_to_no_other_pair(words):
+    layer = ElmoCrossAttention(3, 5).eval()
+    found = layer(words, MASK)
+    assert found.shape == (4, 4, 10)
+    assert_close(layer(words[2:], MASK[2:]), found[2:])
+    changed = words.clone()
+    changed[0, 0] += 1
+    moved = (layer(changed, MASK) - found).abs().amax(dim=(1, 2))
+    assert (moved[:2] > 0).all()
+    assert not moved[2:].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_weights_are_multiplied_in_fp32_on_a_cpu(words, dtype):
+    layer = ElmoCrossAttention(3, 5).to(dtype).eval()
+    found, expected = layer(words, MASK), ElmoCrossAttention(3, 5).eval()
+    expected.load_state_dict(layer.state_dict())
+    assert found.dtype == torch.float32
+    assert_close(found, expected(words, MASK))
+
+
+def test_a_layer_equals_that_of_torch_and_has_its_gradients(words):
+    layer, expected = ElmoTaskLSTMLayer(3, 5), torch.nn.LSTM(3, 5, batch_first=True)
+    expected.load_state_dict(layer.state_dict())
+    outputs = layer(words), expected(words)[0]
+    assert torch.equal(*outputs)
+    for output in outputs:
+        output.square().sum().backward()
+    for parameter, wanted in zip(layer.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(parameter.grad, wanted.grad)
