@@ -125,7 +125,7 @@ def start(tree: Path, *arguments: str) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=None if os.environ.get("VERBOSE") else subprocess.DEVNULL,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(tree), "OMP_WAIT_POLICY": "passive"},
+        env=os.environ | {"PYTHONPATH": str(tree)},
     )
 
 

@@ -69,6 +69,18 @@ def packed_few(model) -> AbstractContextManager:
     return mock.patch.object(lstm_elmo, "FEW_SEQUENCES", 0)
 
 
+def same_page_offset(model) -> AbstractContextManager:
+    """Gates that begin at the same place of a page as the recurrent weight."""
+
+    def memory(weights, sequences):
+        values = sequences * weights.bias.numel()
+        memory = weights.recurrent.new_empty(values + 1024)
+        distance = (weights.recurrent.data_ptr() - memory.data_ptr()) % 4096
+        return memory[distance // 4 :][:values]
+
+    return mock.patch.object(lstm_cpu_elmo, "_gate_memory", memory)
+
+
 def direct_tanh(model) -> AbstractContextManager:
     """tanh by torch.tanh."""
 
@@ -106,6 +118,7 @@ TRICKS = [
     Trick("packed-filters", separate_filters, [("compact", 1), ("compact", 32), ("full", 32)]),
     Trick("distinct-words", repeated_words, [("compact", 32), ("full", 32)]),
     Trick("few-sequences", packed_few, [("compact", 1), ("small", 1)]),
+    Trick("page-offset", same_page_offset, [("compact", 1), ("small", 1)]),
     Trick("tanh-by-sigmoid", direct_tanh, [("compact", 8), ("compact", 32), ("full", 32)]),
     Trick("gradient-by-hand", autograd_only, [("compact", 128), ("full", 32)], training=True),
     Trick("largest-responses", conv_autograd, [("compact", 128)], training=True),

@@ -1,5 +1,5 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
-"""[`lstm`] for inference on a CPU: packed weights, states updated in place."""
+"""[`lstm`] for inference on a CPU: packed weights, gates and states updated in place."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, groupby
@@ -9,11 +9,12 @@ import torch
 
 if TYPE_CHECKING:
     from .lstm_elmo import LSTMWeights
-    from .products_elmo import PackedMatrix
 
 # The products of the inputs run over as many time steps as give gates of this size: they stay near the cache, and the
 # allocator reuses their memory.
 GATE_BYTES_PER_CHUNK = 16 * 2**20
+# Of one time step: `(directions, sequences, 4 * cells)`, or `(sequences, 4 * cells)` for each direction.
+Gates = torch.Tensor | tuple[torch.Tensor, ...]
 
 
 def lstm_cpu(
@@ -25,9 +26,10 @@ def lstm_cpu(
     resets: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    As [`lstm`], without gradients. `weights` holds lists of packed matrices, one per direction. If the projection is a
-    tensor, as in small layers, the directions run in the same loop and share the product of the projection. Otherwise
-    they run one after the other, so that a direction's weights stay near the processor.
+    As [`lstm`], without gradients. `weights` holds lists of packed matrices, one per direction. In small layers the
+    projection, and for few sequences the recurrent weight, are fp32 tensors: the directions then run in the same loop
+    and share these products. Otherwise they run one after the other, so that a direction's weights stay near the
+    processor.
     """
     outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
     hidden, cell = (state.clone(memory_format=torch.contiguous_format) for state in (hidden, cell))
@@ -54,15 +56,13 @@ def _run(
     Runs some directions; shapes as in [`lstm`]. Writes the outputs, and both states after each sequence's last word.
     """
     hidden = last_hidden  # of the sequences that go on
+    memory = _gate_memory(weights, hidden.shape[1])
     steps = zip(outputs.split(batch_sizes, dim=1), resets, strict=True)
     start = 0
     for sizes in step_chunks(batch_sizes, weights.bias.nbytes):
         stop = start + sum(sizes)
-        gates_of_inputs = [  # (words of the chunk, 4 * cells) per direction, split into time steps
-            matrix(rows[start:stop], bias[0]).split(sizes)
-            for matrix, rows, bias in zip(weights.input, inputs, weights.bias, strict=True)
-        ]
-        for totals, (output, reset) in zip(zip(*gates_of_inputs, strict=True), steps, strict=False):
+        gates_of_inputs = _input_gates(inputs[:, start:stop], weights, sizes)
+        for gates, (output, reset) in zip(gates_of_inputs, steps, strict=False):
             sequences = output.shape[1]
             if sequences < hidden.shape[1]:  # the shortest sequences have ended
                 last_hidden[:, sequences : hidden.shape[1]] = hidden[:, sequences:]
@@ -70,7 +70,7 @@ def _run(
             if reset is not None:
                 hidden = hidden.masked_fill(reset[:, None], 0)
                 cell.masked_fill_(reset[:, None], 0)
-            gates = _stack(map(_add_product, weights.recurrent, hidden, totals))  # (directions, sequences, 4 * cells)
+            gates = _add_recurrent(gates, hidden, weights, memory)  # (directions, sequences, 4 * cells)
             cell_output = _update_cell(gates, cell, weights.cell_clip)  # (directions, sequences, cells)
             if weights.projection is None:
                 output.copy_(cell_output)
@@ -81,8 +81,35 @@ def _run(
     last_hidden[:, : hidden.shape[1]] = hidden
 
 
-def _add_product(matrix: "PackedMatrix", rows: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
-    return matrix.add(rows, total)
+def _input_gates(inputs: torch.Tensor, weights: "LSTMWeights", sizes: list[int]) -> Iterable[Gates]:
+    """`(directions, words, size)` → the inputs' part of the gates of each time step."""
+    products = [matrix(rows, bias[0]) for matrix, rows, bias in zip(weights.input, inputs, weights.bias, strict=True)]
+    if isinstance(weights.recurrent, torch.Tensor):
+        return torch.stack(products).split(sizes, dim=1)
+    return zip(*(product.split(sizes) for product in products), strict=True)
+
+
+def _add_recurrent(
+    gates: Gates, hidden: torch.Tensor, weights: "LSTMWeights", memory: torch.Tensor | None
+) -> torch.Tensor:
+    """Adds the states' part of the gates: → `(directions, sequences, 4 * cells)`"""
+    if memory is not None:
+        result = memory[: gates.numel()].view(gates.shape)
+        return torch.baddbmm(gates, hidden, weights.recurrent, out=result)
+    return _stack(matrix.add(rows, total) for matrix, rows, total in zip(weights.recurrent, hidden, gates, strict=True))
+
+
+def _gate_memory(weights: "LSTMWeights", sequences: int) -> torch.Tensor | None:
+    """
+    Memory for the gates of a time step where the recurrent weight is a tensor; see docs/decisions/page-offset.md.
+    """
+    if not isinstance(weights.recurrent, torch.Tensor):
+        return None
+    page, value = 4096, weights.recurrent.element_size()
+    values = sequences * weights.bias.numel()
+    memory = weights.recurrent.new_empty(values + page // value)
+    distance = (weights.recurrent.data_ptr() + page // 2 - memory.data_ptr()) % page  # in bytes
+    return memory[distance // value :][:values]
 
 
 def _stack(tensors: Iterable[torch.Tensor]) -> torch.Tensor:

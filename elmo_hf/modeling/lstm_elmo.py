@@ -35,7 +35,7 @@ from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, has_int8_products, q
 # Values in a direction's recurrent matrix from which on a product is bound by the memory that its weights come from:
 # packing and bf16 pay even for one sequence.
 LARGE_MATRIX = 2**20
-# Up to this many sequences, smaller layers are faster with one product for both directions, unpacked.
+# Up to this many sequences, smaller layers are faster with one recurrent product for both directions, unpacked.
 FEW_SEQUENCES = 2
 WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
@@ -249,8 +249,8 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
         learns = self._learns(inputs, hidden, cell)
-        if self._runs_packed(device, learns, batch_sizes[0]):
-            loop, weights = lstm_cpu, self._packed_weights(directions, device)
+        if self._runs_on_cpu_engine(device, learns, batch_sizes[0]):
+            loop, weights = lstm_cpu, self._cpu_weights(directions, device, batch_sizes[0])
         else:
             loop = lstm_autograd if learns and not uses_plain_engine() else lstm
             weights = self._weights(directions, dtype)
@@ -268,15 +268,21 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         learns = needs_gradient(*activations, *parameters)
         return learns or (self.training and any(parameter.requires_grad for parameter in parameters))
 
-    def _runs_packed(self, device: torch.device, learns: bool, sequences: int) -> bool:
-        """Whether [`lstm_cpu`] runs on packed copies of the weights."""
+    def _runs_on_cpu_engine(self, device: torch.device, learns: bool, sequences: int) -> bool:
+        """Whether [`lstm_cpu`] runs."""
         if self.is_quantized:
             return has_int8_products(device)
         weights = [weight for weight in self._weight_tensors() if weight is not None]
         if learns or not self.packed.usable(self, *weights):
             self.packed.clear()  # the weights change soon, or the copies serve nobody
             return False
-        return self._is_large or sequences > FEW_SEQUENCES
+        return self.bias.dtype == torch.float32 or "recurrent_weight" not in self._unpacked_names(sequences)
+
+    def _unpacked_names(self, sequences: int) -> tuple[str, ...]:
+        """The weights that are faster as they are: with few rows, one product for both directions takes less time."""
+        if self._is_large:
+            return ()
+        return ("recurrent_weight", "projection_weight") if sequences <= FEW_SEQUENCES else ("projection_weight",)
 
     @property
     def _is_large(self) -> bool:
@@ -295,7 +301,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         bias = self._bias(chosen).to(dtype)
         return LSTMWeights(input, recurrent, bias, projection, self.cell_clip, self.projection_clip)
 
-    def _packed_weights(self, directions: Sequence[int], device: torch.device) -> LSTMWeights:
+    def _cpu_weights(self, directions: Sequence[int], device: torch.device, sequences: int) -> LSTMWeights:
         """The weights of some directions for [`lstm_cpu`]: small layers in fp32, large ones in bf16 if asked for."""
         chosen = slice(directions[0], directions[-1] + 1)
         bias = self._bias(chosen).float()
@@ -309,7 +315,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
                 weight = getattr(self, name)
                 if weight is None:
                     matrices.append(None)
-                elif name == "projection_weight" and not self._is_large:
+                elif name in self._unpacked_names(sequences):
                     matrices.append(weight[chosen].to(dtype))
                 else:
                     matrices.append(self.packed.get(name, dtype, _pack_directions, weight)[chosen])
