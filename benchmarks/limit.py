@@ -19,7 +19,7 @@ from benchmarks.peers import serve
 from benchmarks.worker import Batch
 from elmo_hf import ElmoConfig
 from elmo_hf.modeling.products_elmo import ROWS_PER_BLOCK
-from elmo_hf.modeling.token_encoder_elmo import WINDOWS_PER_CHUNK, WINDOWS_PER_PACKED_CHUNK, word_chunks
+from elmo_hf.modeling.token_encoder_elmo import WINDOWS_PER_CHUNK, word_chunks
 
 # Long products are also tried in pieces, whose output stays near the cache.
 ROWS_PER_PIECE = 128
@@ -57,7 +57,7 @@ def products_of(config: ElmoConfig, char_ids: np.ndarray, packs: bool = True) ->
     and the widest filter; then the layers, without padding.
 
     Args:
-        packs: Whether weights are packed, as they are by default. Filters of all widths are then one matrix.
+        packs: Whether weights are packed, as they are by default: words then go through in blocks.
     """
     words = char_ids[(char_ids > 0).any(axis=-1)]
     lengths = np.sort((np.unique(words, axis=0) != config.char_pad_id).sum(axis=1))
@@ -68,15 +68,9 @@ def products_of(config: ElmoConfig, char_ids: np.ndarray, packs: bool = True) ->
     chunks = []
     for first in range(0, distinct, ROWS_PER_BLOCK if packs else max(distinct, 1)):  # packed, so many words at a time
         some = lengths[first : first + ROWS_PER_BLOCK] if packs else lengths
-        chunks += word_chunks(some.tolist(), WINDOWS_PER_PACKED_CHUNK if packs else WINDOWS_PER_CHUNK)
+        chunks += word_chunks(some.tolist(), WINDOWS_PER_CHUNK)
     for first, end, longest in chunks:
-        slots = longest + widest
-        if packs and slots <= char_ids.shape[-1]:
-            windows = (end - first) * (longest + 1)
-            shape = Shape(windows, widest * config.char_embedding_size, config.char_feature_size, 1)
-            products.append(Product("filters", shape))
-            continue
-        slots = min(slots, char_ids.shape[-1])
+        slots = min(longest + widest, char_ids.shape[-1])
         for width, number in config.char_filters:
             shape = Shape((end - first) * (slots - width + 1), width * config.char_embedding_size, number, 1)
             products.append(Product(f"filters of {width}", shape))

@@ -33,7 +33,14 @@ def trick(name: str) -> str:
     return f"{header}\n{row}\n\n({results['processor']}, {results['threads']} threads.)\n"
 
 
-TABLES: dict[str, Callable[[str], str]] = {"trick": trick}
+def memory(name: str) -> str:
+    """Peak memory with and without one of the engine's tricks."""
+    cases = read_results("tricks")["peak_memory"][name]
+    lines = ["| | with it | without |", "|---|---:|---:|"]
+    return "\n".join([*lines, *(f"| {case} | {a:,} MB | {b:,} MB |" for case, (a, b) in cases.items())]) + "\n"
+
+
+TABLES: dict[str, Callable[[str], str]] = {"trick": trick, "memory": memory}
 
 
 def make_table(name: str) -> str:

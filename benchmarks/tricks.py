@@ -3,12 +3,15 @@ What each trick of the engine buys: the same work with the trick on and off, alt
 
     python -m benchmarks.tricks --json benchmarks/results/tricks.json
 
-`docs/decisions/` has one page per trick. A trick that buys less than 10 % everywhere goes.
+`docs/decisions/` has one page per trick. Speed is measured for all of them, peak memory for those that save memory.
 """
 
 import argparse
 import json
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,12 +37,14 @@ class Trick(NamedTuple):
         without: A context in which the trick is off.
         cases: What it is measured on: `(size, sentences)`, or `(size, streams)` for training.
         training: Whether a training step is measured instead of inference.
+        memory_case: Where it saves memory: what peak memory is measured on, each side in a process of its own.
     """
 
     name: str
     without: Callable[[torch.nn.Module], AbstractContextManager]
     cases: list[tuple[str, int]]
     training: bool = False
+    memory_case: tuple[str, int] | None = None
 
 
 @contextmanager
@@ -48,11 +53,6 @@ def unpacked(model) -> Iterator[None]:
     model.pack_weights(False)
     yield
     model.pack_weights(True)
-
-
-def separate_filters(model) -> AbstractContextManager:
-    """One product per width of the character filters."""
-    return mock.patch.object(token_encoder_elmo.ElmoCharacterEncoder, "_packed_filters", return_value=None)
 
 
 def repeated_words(model) -> AbstractContextManager:
@@ -115,13 +115,12 @@ def conv_autograd(model) -> AbstractContextManager:
 
 TRICKS = [
     Trick("packed-weights", unpacked, [("full", 1), ("full", 8), ("full", 32), ("compact", 8), ("compact", 32)]),
-    Trick("packed-filters", separate_filters, [("compact", 1), ("compact", 32), ("full", 32)]),
     Trick("distinct-words", repeated_words, [("compact", 32), ("full", 32)]),
     Trick("few-sequences", packed_few, [("compact", 1), ("small", 1)]),
     Trick("page-offset", same_page_offset, [("compact", 1), ("small", 1)]),
     Trick("tanh-by-sigmoid", direct_tanh, [("compact", 8), ("compact", 32), ("full", 32)]),
     Trick("gradient-by-hand", autograd_only, [("compact", 128), ("full", 32)], training=True),
-    Trick("largest-responses", conv_autograd, [("compact", 128)], training=True),
+    Trick("largest-responses", conv_autograd, [("compact", 128)], training=True, memory_case=("full", 64)),
     Trick("onednn-training", no_onednn_training, [("full", 32)], training=True),
 ]
 
@@ -177,22 +176,53 @@ def measure(trick: Trick, size: str, batch: int) -> float:
     return statistics.median(times[False]) / statistics.median(times[True])
 
 
+def peak_memory(trick: Trick, size: str, batch: int, enabled: bool) -> int:
+    """The peak memory of two calls in a process of its own, in MB."""
+    arguments = [trick.name, size, str(batch), "with" if enabled else "without"]
+    command = [sys.executable, "-m", "benchmarks.tricks", "--memory-of", *arguments]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def print_memory(name: str, size: str, batch: str, side: str):
+    """What [`peak_memory`] runs."""
+    trick = next(trick for trick in TRICKS if trick.name == name)
+    model, call = (training_call if trick.training else inference_call)(size, int(batch))
+    with nullcontext() if side == "with" else trick.without(model):
+        call()
+        call()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+
 def main():
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tricks", description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", help="A part of the names to measure.")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--memory-of", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.memory_of:
+        return print_memory(*options.memory_of)
     results: dict[str, dict[str, float]] = {}
+    memory: dict[str, dict[str, list[int]]] = {}
     for trick in TRICKS:
         if options.only and options.only not in trick.name:
             continue
         for size, batch in trick.cases:
             ratio = measure(trick, size, batch)
             results.setdefault(trick.name, {})[f"{size} {batch}"] = round(ratio, 2)
-            print(f"{trick.name:<20}{'training' if trick.training else 'inference':<11}{size} {batch:<6}{ratio:.2f}x")
+            kind = "training" if trick.training else "inference"
+            print(f"{trick.name:<20}{kind:<11}{size} {batch:<6}{ratio:.2f}x", flush=True)
+        if trick.memory_case:
+            size, batch = trick.memory_case
+            peaks = [peak_memory(trick, size, batch, enabled) for enabled in (True, False)]
+            memory[trick.name] = {f"{size} {batch}": peaks}
+            print(f"{trick.name:<20}{size} {batch}: {peaks[0]:,} MB with it, {peaks[1]:,} MB without", flush=True)
     if options.json:
-        record = {"processor": processor(), "threads": torch.get_num_threads(), "speed_with_trick": results}
+        record: dict[str, object] = {"processor": processor(), "threads": torch.get_num_threads()}
+        if options.only and options.json.exists():  # the other tricks keep their results
+            before = json.loads(options.json.read_text())
+            results, memory = before["speed_with_trick"] | results, before.get("peak_memory", {}) | memory
+        record |= {"speed_with_trick": results, "peak_memory": memory}
         options.json.write_text(json.dumps(record, indent=2) + "\n")
 
 

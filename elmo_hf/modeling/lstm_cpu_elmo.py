@@ -93,7 +93,7 @@ def _add_recurrent(
     gates: Gates, hidden: torch.Tensor, weights: "LSTMWeights", memory: torch.Tensor | None
 ) -> torch.Tensor:
     """Adds the states' part of the gates: → `(directions, sequences, 4 * cells)`"""
-    if memory is not None:
+    if memory is not None and isinstance(gates, torch.Tensor):
         result = memory[: gates.numel()].view(gates.shape)
         return torch.baddbmm(gates, hidden, weights.recurrent, out=result)
     return _stack(matrix.add(rows, total) for matrix, rows, total in zip(weights.recurrent, hidden, gates, strict=True))

@@ -143,9 +143,11 @@ class LSTMWeights(NamedTuple):
 
     def of(self, directions: slice) -> "LSTMWeights":
         """The weights of some directions."""
-        values = (self.input, self.recurrent, self.bias, self.projection)
-        return LSTMWeights(
-            *(None if value is None else value[directions] for value in values), self.cell_clip, self.projection_clip
+        return self._replace(
+            input=self.input[directions],
+            recurrent=self.recurrent[directions],
+            bias=self.bias[directions],
+            projection=None if self.projection is None else self.projection[directions],
         )
 
 

@@ -3,7 +3,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, cast
 
 import torch
@@ -32,11 +32,9 @@ from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, has_int8_products, q
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
-# Character windows that the filters read at once: their responses stay near the cache, and memory stays bounded. The
-# packed filters of all widths have more responses per window.
+# Character windows that the filters read at once: their responses stay near the cache, and memory stays bounded.
 WINDOWS_PER_CHUNK = 1536
-WINDOWS_PER_PACKED_CHUNK = ROWS_PER_BLOCK
-# oneDNN compiles and caches a kernel for every number of rows: windows and words are padded to a multiple of this.
+# oneDNN compiles and caches a kernel for every number of rows: words are padded to a multiple of this.
 ROW_MULTIPLE = 32
 
 
@@ -216,31 +214,6 @@ class _LargestResponses(torch.autograd.Function):
         return d_chars, d_weight.view_as(weight)
 
 
-class PackedFilters:
-    """
-    The filters of all widths as one packed matrix, each padded with zeros to the widest: one product over all windows,
-    then the largest response.
-
-    Args:
-        weights: The filters of every width, `(filters, size, width)`.
-    """
-
-    def __init__(self, *weights: torch.Tensor):
-        self.widest = max(weight.shape[2] for weight in weights)
-        rows = [F.pad(weight.mT, (0, 0, 0, self.widest - weight.shape[2])).flatten(1) for weight in weights]
-        self.matrix = PackedMatrix(torch.cat(rows).T)
-
-    def __call__(self, chars: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        """`(words, slots, size)` → `(words, filters)`; the bias is `(filters,)`."""
-        windows = chars.unfold(1, self.widest, 1).mT  # (words, positions, widest, size)
-        words, positions, widest, size = windows.shape
-        count = words * positions
-        rows = chars.new_empty(count + -count % ROW_MULTIPLE, widest * size)
-        rows[:count].view(windows.shape).copy_(windows)
-        rows[count:].zero_()
-        return self.matrix(rows, bias)[:count].view(words, positions, -1).amax(dim=1)
-
-
 class WordChunk(NamedTuple):
     """Words that follow each other, from `first` to before `end`, and how many slots the longest uses."""
 
@@ -281,7 +254,6 @@ class ElmoCharacterEncoder(nn.Module):
             ElmoConvolution(config.char_embedding_size, width, number) for width, number in config.char_filters
         )
         self.highways = nn.ModuleList(ElmoHighway(config.char_feature_size) for _ in range(config.num_highway_layers))
-        self.packed = PackedWeights()
 
     def forward(self, char_ids: torch.Tensor) -> torch.Tensor:
         """
@@ -294,11 +266,8 @@ class ElmoCharacterEncoder(nn.Module):
         words = len(char_ids)
         if missing := round_up_rows(words, self.char_embeddings.weight.dtype, char_ids.device) - words:
             char_ids = F.pad(char_ids, (0, 0, 0, missing))
-        filters = self._packed_filters() if words else None
-        chunks = word_chunks(
-            self.lengths(char_ids).tolist(), WINDOWS_PER_CHUNK if filters is None else WINDOWS_PER_PACKED_CHUNK
-        )
-        features = torch.cat([self._convolve(char_ids[first:end], longest, filters) for first, end, longest in chunks])
+        chunks = word_chunks(self.lengths(char_ids).tolist(), WINDOWS_PER_CHUNK)
+        features = torch.cat([self._convolve(char_ids[first:end], longest) for first, end, longest in chunks])
         features = self.activation(features)
         for highway in self.highways:
             features = highway(features)
@@ -309,22 +278,7 @@ class ElmoCharacterEncoder(nn.Module):
         used = (char_ids != self.char_pad_id) & (char_ids != 0)
         return (used * torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)).amax(dim=1)
 
-    def _packed_filters(self) -> Callable[[torch.Tensor], torch.Tensor] | None:
-        """All convolutions as one product, for inference; `None` where nothing may be packed."""
-        convolutions = cast(list[ElmoConvolution], self.convolutions)
-        parameters = [parameter for convolution in convolutions for parameter in convolution.parameters()]
-        is_trained = self.training and any(parameter.requires_grad for parameter in parameters)
-        is_offloaded = any(hasattr(convolution, "_hf_hook") for convolution in convolutions)
-        if is_trained or is_offloaded or needs_gradient(*parameters) or not self.packed.usable(self, *parameters):
-            self.packed.clear()
-            return None
-        weights, biases = zip(*((convolution.weight, convolution.bias) for convolution in convolutions), strict=True)
-        packed = self.packed.get("filters", torch.float32, PackedFilters, *weights)
-        return functools.partial(packed, bias=torch.cat(biases).float())
-
-    def _convolve(
-        self, char_ids: torch.Tensor, longest: int, filters: Callable[[torch.Tensor], torch.Tensor] | None
-    ) -> torch.Tensor:
+    def _convolve(self, char_ids: torch.Tensor, longest: int) -> torch.Tensor:
         """
         The largest response of every filter. Slots behind the longest word and the widest filter are cut off. That is
         exact: all windows of nothing but character pads give one value, and one such window of every filter remains.
@@ -339,9 +293,6 @@ class ElmoCharacterEncoder(nn.Module):
         slots = longest + self.widest_filter
         chars = self.char_embeddings(char_ids[:, :slots])  # (words, slots, char_embedding_size)
         chars = chars.to(product_dtype(chars.dtype, chars.device))
-        # Filters as wide as the widest look as far as its last window. In a very long word others look further.
-        if filters is not None and slots <= char_ids.shape[1]:
-            return filters(chars.float())
         return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
 
 

@@ -86,16 +86,6 @@ def test_each_distinct_word_is_encoded_once():
         assert rows == {4}  # with <S> and </S>
 
 
-def test_filters_of_all_widths_are_one_product_on_packed_weights():
-    """Over the words' slots and one window of nothing but pads: 13 distinct words, the longest of 5 letters."""
-    model = tiny_model()
-    config = model.config
-    size, number = config.char_embedding_size, config.char_feature_size
-    first, second, *_ = work(model, ids_of(SENTENCES)).products
-    assert first == (3 * size, number, 128)  # 13 * (2 + 5 + 1), filled up to a multiple of 32
-    assert second.inputs == number  # the highway's
-
-
 @pytest.mark.parametrize("longest", ["a", "harbour", "a" * 60])
 def test_characters_are_cut_behind_the_longest_word_and_the_widest_filter(longest):
     model = tiny_model().double()

@@ -1,0 +1,129 @@
+"""
+A run of `elmo-hf pretrain` in a folder small enough to be committed, and back, so that it can go on on another machine:
+
+    python -m elmo_hf.model_cards.carry_run store RUN FOLDER
+    python -m elmo_hf.model_cards.carry_run restore FOLDER RUN --text 'english-*.txt.xz' --heldout heldout.txt.xz
+
+The folder has the weights in half precision, the position in the text, the settings and the history. It has no text and
+no state of the optimiser: a restored run continues with the document after the last one begun, from a zero state, and
+its optimiser has seen a few batches with a learning rate of zero.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.pretraining import PretrainingSettings, Run, RunText
+from elmo_hf.pretraining.checkpoints import newest_intact, read_manifest
+from elmo_hf.pretraining.training import CHECKPOINTS, Pretrainer, Progress
+
+RUN, HISTORY, POSITION = "run.json", "history.jsonl", "position.json"
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+WARM_UP_STEPS = 60  # several times as long as the optimisers' averages
+
+
+def store(run: Path, folder: Path):
+    """
+    Writes the newest checkpoint of a run.
+
+    Args:
+        run: The folder of the run.
+        folder: Is made; files of the same names are replaced.
+    """
+    checkpoint = newest_intact(run / CHECKPOINTS)
+    if checkpoint is None:
+        raise FileNotFoundError(f"{run} has no complete checkpoint.")
+    folder.mkdir(parents=True, exist_ok=True)
+    model = ElmoForPreTraining(ElmoConfig.from_pretrained(run))
+    model.load_state_dict(load_file(checkpoint / "model.safetensors"), strict=False)
+    model.to(torch.float16).save_pretrained(folder)
+    for path in folder.glob("*_elmo.py"):
+        path.unlink()
+    for name in (*TOKENIZER, HISTORY):
+        shutil.copyfile(run / name, folder / name)
+    description = json.loads((run / RUN).read_text("utf-8"))
+    kept = {name: description[name] for name in ("settings", "total_steps", "tracker")}
+    kept["pretokenized"] = description["text"]["pretokenized"]
+    streams = json.loads((checkpoint / "streams-0.json").read_text("utf-8"))
+    progress = read_manifest(checkpoint)["progress"]
+    _write(folder / RUN, kept)
+    _write(folder / POSITION, {"progress": progress, "reader": streams["reader"]})
+
+
+def restore(folder: Path, run: Path, text: list[str], heldout: list[str]) -> Progress:
+    """
+    Makes a run that `elmo-hf pretrain --resume` continues.
+
+    Args:
+        folder: Written by [`store`].
+        run: A new folder.
+        text, heldout: The sources that the run was begun with.
+    """
+    description = json.loads((folder / RUN).read_text("utf-8"))
+    position = json.loads((folder / POSITION).read_text("utf-8"))
+    model = ElmoForPreTraining.from_pretrained(folder, dtype=torch.float32)
+    settings = PretrainingSettings(**description["settings"])
+    sources = RunText(text, heldout, pretokenized=description["pretokenized"])
+    begun = Run.begin(run, model, ElmoTokenizer.from_pretrained(folder), sources, settings, description["tracker"])
+    trainer = begun.trainer
+    for checkpoint in (run / CHECKPOINTS).iterdir():  # of the untrained run
+        shutil.rmtree(checkpoint)
+    trainer.streams.reader.load_state_dict(position["reader"])
+    _fill_averages(trainer)
+    trainer.streams.reader.load_state_dict(position["reader"])
+    for stream in trainer.streams._streams:
+        stream.load_state_dict({"sentences": [], "offset": 0, "is_new": False})
+    trainer.state = None
+    trainer.progress = Progress(**position["progress"])
+    shutil.copyfile(folder / HISTORY, run / HISTORY)
+    trainer.save()
+    return trainer.progress
+
+
+def _fill_averages(trainer: Pretrainer):
+    """Lets the optimiser see gradients without a change of the weights."""
+    trainer.model.train()
+    for _ in range(WARM_UP_STEPS):
+        if (window := trainer.streams.take()) is None:
+            break
+        trainer._accumulate([window], window.targets)
+        trainer._clip()
+        for group in trainer.optimizer.param_groups:
+            group["lr"] = 0.0
+        trainer.optimizer.step()
+        trainer.optimizer.zero_grad()
+
+
+def _write(path: Path, values: dict[str, Any]):
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def main():
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m elmo_hf.model_cards.carry_run", description=__doc__.split("\n\n")[0]
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, first, second in (("store", "run", "folder"), ("restore", "folder", "run")):
+        command = commands.add_parser(name)
+        command.add_argument(first, type=Path)
+        command.add_argument(second, type=Path)
+    commands.choices["restore"].add_argument("--text", nargs="+", required=True)
+    commands.choices["restore"].add_argument("--heldout", nargs="*", default=[])
+    options = parser.parse_args()
+    if options.command == "store":
+        store(options.run, options.folder)
+    else:
+        progress = restore(options.folder, options.run, options.text, options.heldout)
+        hours = progress.cpu_seconds / 3600
+        print(f"{options.run}: {progress.step:,} steps, {progress.words:,} words, {hours:.2f} CPU hours")
+
+
+if __name__ == "__main__":
+    main()
