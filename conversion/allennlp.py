@@ -225,7 +225,7 @@ def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
     prefixes = [name.removesuffix(CHAR_EMBEDDING) for name in tensors if name.endswith(CHAR_EMBEDDING)]
     if not prefixes:
         raise ConversionError(
-            f"{path} holds no ELMo biLM: no tensor is named …{CHAR_EMBEDDING} among its {len(tensors)} tensors."
+            f"{path} holds no ELMo biLM: none of its tensors ({len(tensors)}) is named …{CHAR_EMBEDDING}."
         )
     if len(prefixes) > 1:
         raise ConversionError(

@@ -47,6 +47,9 @@ def in_one_line(error: Exception | str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` with the closest of the known names, to append to a name; empty where none is close."""
+    known = list(known)
+    if name in known:
+        return ""
     matches = {candidate.lower(): candidate for candidate in known}  # a wrong case is the commonest mistake
     close = get_close_matches(name.lower(), matches, n=1)
     return f" (did you mean {matches[close[0]]!r}?)" if close else ""

@@ -7,16 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from ..errors import did_you_mean
+from ..errors import RunError, did_you_mean
 from ..runtime.extras import require
 from ..runtime.precisions import Precision
 from .example_columns import classification_columns, tagging_columns
-from .parameters import Model, NewFolder, Resume, bad_parameters, parse_assignments, quiet_transformers
+from .parameters import (
+    Model,
+    NewFolder,
+    bad_parameters,
+    parse_assignments,
+    quiet_transformers,
+    refuse_beside_resume,
+)
 
 if TYPE_CHECKING:
     from .. import finetuning
 
 finetune = typer.Typer()
+
+TaskName = Literal["tagging", "classification"]
+DeviceName = Literal["cpu", "cuda"]
+APPLIED_ON_RESUME = ("out", "resume", "device")
 
 Train = Annotated[str | None, typer.Option(help="File or dataset with the training data.", show_default=False)]
 Dev = Annotated[
@@ -80,8 +91,16 @@ Seeds = Annotated[
         show_default=False,
     ),
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Continue the run in --out after its last checkpoint, with the options that it was begun with. Only "
+        "--device may be given beside it.",
+    ),
+]
 TrainingDevice = Annotated[
-    Literal["cpu", "cuda"] | None,
+    DeviceName | None,
     typer.Option("--device", help="Device to train on. Default: all GPUs, or the CPU.", show_default=False),
 ]
 TrainingPrecision = Annotated[
@@ -118,6 +137,7 @@ def finetune_group(context: typer.Context):
 
 @finetune.command("tagging")
 def finetune_tagging(
+    context: typer.Context,
     out: NewFolder,
     train: Train = None,
     dev: Dev = None,
@@ -167,16 +187,20 @@ def finetune_tagging(
     Example: elmo-hf finetune tagging --train train.conll --dev dev.conll --test test.conll --out my-tagger
     """
     require("finetuning")
+    if resume:
+        _resume("tagging", out, context, device)
+        return
     older = {"field": field, "word_column": word_column, "words_name": words_name, "tags_name": tags_name}
     options = tagging_columns(train, column, tag_column, **older)
     data = _Data(train, dev, test, options, max_train, train_share)
     given = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)
-    _finetune("tagging", out, data, model, resume, static, given, seeds, device, assignments)
+    _begin("tagging", out, data, model, static, given, seeds, device, assignments)
 
 
 @finetune.command("classification")
 def finetune_classification(
+    context: typer.Context,
     out: NewFolder,
     train: Train = None,
     dev: Dev = None,
@@ -226,15 +250,18 @@ def finetune_classification(
 
     Example: elmo-hf finetune classification --train train.csv --dev dev.csv --out my-classifier
     """
+    require("finetuning")
+    if resume:
+        _resume("classification", out, context, device)
+        return
     if text_column is not None:
         column = str(text_column)
-    require("finetuning")
     older = {"text_name": text_name, "pair_name": pair_name, "label_name": label_name}
     options = classification_columns(train, column, pair_column, label_column, **older)
     data = _Data(train, dev, test, options, max_train, train_share)
     given = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)
-    _finetune("classification", out, data, model, resume, static, given, seeds, device, assignments)
+    _begin("classification", out, data, model, static, given, seeds, device, assignments)
 
 
 class _Data(NamedTuple):
@@ -278,57 +305,60 @@ def _settings(epochs, batch_size, learning_rate, patience, precision) -> dict[st
     return {name: value for name, value in (values | {"precision": precision}).items() if value is not None}
 
 
-def _finetune(
-    task: Literal["tagging", "classification"],
+def _begin(
+    task: TaskName,
     out: Path,
     data: _Data,
     model: str | None,
-    resume: bool,
     vectors: _Vectors,
     settings: dict[str, Any],
     seeds: list[int] | None,
-    device: Literal["cpu", "cuda"] | None,
+    device: DeviceName | None,
     assignments: list[str] | None,
 ):
     from .. import finetuning
     from ..finetuning.settings import FinetuningSettings
     from ..modeling.configuration_elmo import ElmoConfig
     from ..runtime.named_models import find_named_model
-    from ..runtime.processes import this_process
-    from ..runtime.run_records import RESULTS
 
     quiet_transformers()
     _choose_device(device)
     with bad_parameters():
-        if resume:
-            finetuning.FinetuningRun.resume(out)
-        else:
-            chosen = parse_assignments(assignments)
-            fields = {
-                name: value for name, value in chosen.items() if name not in FinetuningSettings.__dataclass_fields__
-            }
-            known = FinetuningSettings.__dataclass_fields__.keys() | ElmoConfig.__dataclass_fields__.keys()
-            if unknown := [f"{name!r}{did_you_mean(name, known)}" for name in sorted(fields.keys() - known)]:
-                raise ValueError(f"There is no setting or field of the config {', '.join(unknown)}.")
-            settings = {name: value for name, value in chosen.items() if name not in fields} | settings
-            run = finetuning.FinetuningRun(
-                task=task,
-                data=data.of_task(),
-                model=_absolute(find_named_model(model)),
-                fields=fields,
-                settings=settings | ({"seed": seeds[0]} if seeds else {}),
-                vectors_file=vectors.file and _absolute(vectors.file),
-                vectors_size=vectors.size,
-                max_vectors=vectors.max_words,
-                seeds=seeds if seeds and len(seeds) > 1 else [],
-            )
-            run.begin(out)
-    if this_process().is_main_process:
-        _report(json.loads((out / RESULTS).read_text("utf-8")))
-        typer.echo(f"{out}: the model and its card")
+        chosen = parse_assignments(assignments)
+        fields = {name: value for name, value in chosen.items() if name not in FinetuningSettings.__dataclass_fields__}
+        known = FinetuningSettings.__dataclass_fields__.keys() | ElmoConfig.__dataclass_fields__.keys()
+        if unknown := [f"{name!r}{did_you_mean(name, known)}" for name in sorted(fields.keys() - known)]:
+            raise ValueError(f"There is no setting or field of the config {', '.join(unknown)}.")
+        settings = {name: value for name, value in chosen.items() if name not in fields} | settings
+        run = finetuning.FinetuningRun(
+            task=task,
+            data=data.of_task(),
+            model=_absolute(find_named_model(model)),
+            fields=fields,
+            settings=settings | ({"seed": seeds[0]} if seeds else {}),
+            vectors_file=vectors.file and _absolute(vectors.file),
+            vectors_size=vectors.size,
+            max_vectors=vectors.max_words,
+            seeds=seeds if seeds and len(seeds) > 1 else [],
+        )
+        run.begin(out)
+    _report(out)
 
 
-def _choose_device(device: Literal["cpu", "cuda"] | None):
+def _resume(task: TaskName, out: Path, context: typer.Context, device: DeviceName | None):
+    refuse_beside_resume(context, APPLIED_ON_RESUME)
+    from .. import finetuning
+
+    quiet_transformers()
+    _choose_device(device)
+    with bad_parameters():
+        if (begun := finetuning.FinetuningRun.load(out).task) != task:
+            raise RunError(f"{out} holds a run of {begun}: elmo-hf finetune {begun} --resume --out {out} continues it.")
+        finetuning.FinetuningRun.resume(out)
+    _report(out)
+
+
+def _choose_device(device: DeviceName | None):
     """Tells the Trainer to use the CPU, or checks that there is a GPU. By default it uses the GPUs that there are."""
     from ..runtime.model_loading import find_device
 
@@ -338,8 +368,14 @@ def _choose_device(device: Literal["cpu", "cuda"] | None):
         find_device(device)
 
 
-def _report(results: dict[str, Any]):
+def _report(out: Path):
     """Prints the metrics of the saved model, and their mean and range over the seeds."""
+    from ..runtime.processes import this_process
+    from ..runtime.run_records import RESULTS
+
+    if not this_process().is_main_process:
+        return
+    results = json.loads((out / RESULTS).read_text("utf-8"))
     for split in ("dev", "test"):
         if split in results:
             typer.echo(f"{split}: " + ", ".join(f"{name} {value:.4f}" for name, value in results[split].items()))
@@ -349,6 +385,7 @@ def _report(results: dict[str, Any]):
         typer.echo(f"{split}, mean and range of {len(results['seeds'])} seeds: " + ", ".join(found))
     if "seeds" in results:
         typer.echo(f"saved: the head with seed {results['seed']}, the best on the development data")
+    typer.echo(f"{out}: the model and its card")
 
 
 def _absolute(source: str) -> str:

@@ -127,6 +127,9 @@ def _load(
     opened: "ElmoIndex", model: str | None, device: str | None, precision: "PrecisionName | None"
 ) -> "ElmoEmbedder":
     """The model that is named, or that of the index."""
+    from ..runtime.model_loading import find_device
+
+    find_device(device)
     try:
         return _load_embedder(model or opened.model, device, precision)
     except ModelError as error:

@@ -8,7 +8,7 @@ in the arguments should be answered at once.
 import json
 import os
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,7 +68,6 @@ Pretokenized = Annotated[
 ]
 Split = Annotated[str, typer.Option("--split", help="Split of a dataset.")]
 HowMany = Annotated[int, typer.Option("-k", "--number", help="How many to print.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out after its last checkpoint.")]
 
 
 # ---- arguments
@@ -110,6 +109,30 @@ def _is_model(arguments: Sequence[str]) -> bool:
         return os.path.isfile(os.path.join(first, "config.json"))
     is_text = first == STANDARD_INPUT or FILE_NAME.fullmatch(os.path.splitext(first)[1].lower())
     return len(arguments) > 1 and not is_text and ":" not in first  # a colon is part of a dataset's name
+
+
+def refuse_beside_resume(context: typer.Context, applied: Collection[str]):
+    """
+    Refuses options beside `--resume` that would have no effect: a run keeps those that it was begun with.
+
+    Args:
+        context: Of the command.
+        applied: The names of its parameters that a resumed run does obey.
+    """
+    given = [
+        parameter
+        for parameter in context.command.params
+        if (source := context.get_parameter_source(str(parameter.name))) is not None
+        and source.name == "COMMANDLINE"
+        and parameter.name not in applied
+    ]
+    if given:
+        names = [name if (name := parameter.opts[0]).startswith("-") else "INPUT" for parameter in given]
+        raise typer.BadParameter(
+            f"a resumed run keeps the options that it was begun with: leave out {', '.join(names)}, or begin a run in "
+            "another folder.",
+            param_hint="--resume",
+        )
 
 
 # ---- libraries and their errors
@@ -162,10 +185,10 @@ __all__ = [
     "NewFolder",
     "Precision",
     "Pretokenized",
-    "Resume",
     "Split",
     "bad_parameters",
     "model_and_inputs",
     "parse_assignments",
     "quiet_transformers",
+    "refuse_beside_resume",
 ]

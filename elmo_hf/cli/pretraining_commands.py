@@ -15,12 +15,12 @@ from .parameters import (
     ModelOfInputs,
     Precision,
     Pretokenized,
-    Resume,
     Split,
     bad_parameters,
     model_and_inputs,
     parse_assignments,
     quiet_transformers,
+    refuse_beside_resume,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ Segmenter = Annotated[
         show_default=False,
     ),
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Continue the run in --out after its last checkpoint, with the options that it was begun with. --steps, "
+        "--epochs and settings of the training (--set) may be changed.",
+    ),
+]
+APPLIED_ON_RESUME = ("out", "resume", "steps", "epochs", "batch_size", "assignments")
 Column = Annotated[str, typer.Option("--column", help="Column of a dataset that holds the text.")]
 
 
@@ -90,6 +99,7 @@ def vocab(
 
 
 def pretrain(
+    context: typer.Context,
     inputs: Inputs = None,
     out: Annotated[
         Path, typer.Option("--out", help="Folder of the run, which holds the model when the training is done.")
@@ -149,6 +159,8 @@ def pretrain(
 
     Example: elmo-hf pretrain corpus/*.txt.gz --vocab vocab.txt --heldout heldout.txt --out my-elmo
     """
+    if resume:
+        refuse_beside_resume(context, APPLIED_ON_RESUME)
     require(segmenter or "", tracker or "")
     from accelerate.utils import set_seed
 

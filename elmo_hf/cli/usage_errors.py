@@ -9,7 +9,7 @@ from ..errors import did_you_mean
 
 # Typer brings its own copy of click; the first base of `BadParameter` is its `UsageError`.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
-NOT_A_CHOICE = re.compile(r"(?P<value>'.*'|\".*\") is not one of (?P<choices>'.*')\.$", re.S)
+NOT_A_CHOICE = re.compile(r"(?:^|: )(?P<value>'.*?'|\".*?\") is not one of (?P<choices>'.*')\.$", re.S)
 
 
 def usage_message(error: Any) -> str:

@@ -4,6 +4,7 @@ is one line for the user.
 """
 
 import bz2
+import codecs
 import gzip
 import importlib
 import io
@@ -28,6 +29,9 @@ OVERLONG = b"\0longer\0"  # stands for such a line, and is no text, as it holds 
 XZ_MEMORY = 1 << 28  # bytes for the window of a decompressor; `xz -9` needs a quarter of it
 ROWS = 100  # of a dataset read at a time; a row may be a book
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
+GUESSED_FROM = 10_000  # bytes of a line from which its encoding is guessed
 GZIP, XZ, ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 # `BZh9` alone could be a word; what follows is the mark of a block, or of the end.
 BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
@@ -113,12 +117,15 @@ def _decode(text: bytes, name: str, done: int) -> list[str]:
                 f"{name}, line {line}, has more than {LONGEST_LINE >> 20} MiB: begin a new line with each sentence, or "
                 "with each document."
             )
-        raise _not_text(name, line, "it holds a NUL byte")
+        raise _not_text(name, line, "it holds a NUL byte", _likely_encoding(text))
     try:
         return text.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         line = done + 1 + text.count(b"\n", 0, error.start)
-        raise _not_text(name, line, f"{error.reason}, {text[error.start]:#04x}") from error
+        begin = text.rfind(b"\n", 0, error.start) + 1
+        is_cut = error.reason == "unexpected end of data" and error.end - error.start > 1  # one may be é in Latin-1
+        encoding = None if is_cut else _likely_encoding(text[begin:].partition(b"\n")[0][:GUESSED_FROM])
+        raise _not_text(name, line, f"{error.reason}, {text[error.start]:#04x}", encoding) from error
 
 
 def _decode_each(text: bytes, name: str, done: int) -> Sequence[str | TextError]:
@@ -131,8 +138,34 @@ def _decode_each(text: bytes, name: str, done: int) -> Sequence[str | TextError]
     return [line for number, part in enumerate(text.split(b"\n")) for line in _decode_each(part, name, done + number)]
 
 
-def _not_text(name: str, line: int, reason: str) -> TextError:
-    return TextError(f"{name}, line {line}, is not UTF-8 text: a binary file? ({reason})")
+def _not_text(name: str, line: int, reason: str, encoding: str | None) -> TextError:
+    remedy = "a binary file?"
+    if encoding is not None:
+        remedy = f"perhaps it is {encoding}; `iconv -f {encoding} -t UTF-8` converts it."
+    return TextError(f"{name}, line {line}, is not UTF-8 text ({reason}): {remedy}")
+
+
+def _likely_encoding(text: bytes) -> str | None:
+    """The encoding that text that is not UTF-8 probably has, as `iconv` calls it; `None` where none is likely."""
+    if text.startswith(UTF_16_MARKS):
+        return "UTF-16"
+    runs = [] if 0 in text else BEYOND_ASCII.findall(text)
+    if not runs:
+        return None
+    if max(map(len, runs)) <= 2:  # letters with accents, quotation marks
+        return "WINDOWS-1252" if _decodes(text, "cp1252") else None
+    leads = b"".join(run[::2] for run in runs)
+    common = sum(0xB0 <= lead <= 0xD7 for lead in leads)  # where GB 2312 has its 3,755 most frequent characters
+    return "GB18030" if 2 * common > len(leads) and _decodes(text, "gb18030") else None
+
+
+def _decodes(text: bytes, encoding: str) -> bool:
+    """Whether bytes are text in an encoding, the end of which may be missing."""
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(text)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _read_blocks(path: str, report: Report) -> Iterator[bytes]:

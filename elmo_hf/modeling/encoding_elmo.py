@@ -233,8 +233,8 @@ def set_truncation(
         room = max_length - num_specials
         if room < 1 or stride >= room:
             raise ValueError(
-                f"`max_length={max_length}` leaves {max(room, 0)} words beside {num_specials} boundaries: "
-                f"there must be at least one, and more than `stride={stride}`."
+                f"`max_length={max_length}` leaves room for {max(room, 0)} beside the boundaries ({num_specials}): "
+                f"there must be at least one word, and more than `stride={stride}`."
             )
         wanted = {"max_length": max_length, "stride": stride, "strategy": strategy.value, "direction": side}
     if backend.truncation != wanted:

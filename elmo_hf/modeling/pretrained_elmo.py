@@ -130,7 +130,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """
         Whether inference on a CPU runs on packed copies of the weights, as it does by default; see [`PackedWeights`].
         Without them it is slower and, unless the weights are mapped from a file, takes less memory. A changed weight is
-        packed again, but a write through `weight.data` is not noticed: call this method after one.
+        packed again. A write through `weight.data` is noticed if it changes the first values: call this method after
+        one that does not.
         """
         for packed in packed_weights(self):
             packed.enabled = enabled

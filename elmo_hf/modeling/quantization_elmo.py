@@ -26,6 +26,11 @@ NO_TRAINING = (
     "The biLM's weights are int8 and cannot learn. Call `freeze_bilm()` to train what stands on it, or load the "
     "weights without `quantization_config` to train them, and quantise the result."
 )
+NO_OFFLOADING = "int8 weights themselves cannot be offloaded: leave out `offload_buffers`."
+NO_OFFLOADED_WEIGHTS = (
+    "Weights that `device_map` offloads cannot be turned into int8: load the model without `device_map`, save it with "
+    "`save_pretrained`, and load the int8 folder."
+)
 
 _packing = threading.Lock()
 
@@ -177,6 +182,8 @@ class ElmoInt8Weight(nn.Module):
 
     def initialize(self):
         """Refuses to invent weights that a file lacks."""
+        if any(buffer.is_meta for buffer in self.buffers()):
+            raise ValueError(NO_OFFLOADING)
         if not all(getattr(buffer, "_is_hf_initialized", False) for buffer in self.buffers()):
             raise ValueError("The file lacks int8 weights that its config announces: they cannot be made anew.")
 
@@ -185,7 +192,7 @@ class ElmoInt8Weight(nn.Module):
         with _packing:
             if self._matrices is None:
                 if self.values.is_meta:
-                    raise ValueError("int8 weights cannot be offloaded: load the model without `device_map`.")
+                    raise ValueError(NO_OFFLOADING)
                 columns = [None] * len(self.values) if self.columns is None else self.columns
                 self._matrices = [Int8Matrix(*part) for part in zip(self.values, self.scales, columns, strict=True)]
                 self.values = torch.empty_like(self.values, device="meta")
@@ -271,8 +278,10 @@ class ElmoInt8Quantizer(HfQuantizer):
     def _process_model_after_weight_loading(self, model, **kwargs):
         if self.pre_quantized:
             model._check_quantized()
-        else:
-            model._quantize_modules()
+            return
+        if any(parameter.is_meta for parameter in model.parameters()):
+            raise ValueError(NO_OFFLOADED_WEIGHTS)
+        model._quantize_modules()
 
     def get_new_dtype(self, converter, param, dtype: torch.dtype | None) -> torch.dtype | None:
         """A file's integers stay what they are: what is none is found when all is loaded."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..errors import TextError
+from ..errors import TextError, counted
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .text import Corpus, split_words
 
@@ -302,8 +302,8 @@ class Streams:
             if document is None or self.reader.position.epoch != epoch:
                 share = f" for each of {self.reader.num_processes} processes" if self.reader.num_processes > 1 else ""
                 raise TextError(
-                    f"The text has {number} documents{share}, fewer than the {len(self._streams)} streams: lower the "
-                    "batch size, or put blank lines between documents."
+                    f"The text has {counted(number, 'document')}{share}, fewer than the {len(self._streams)} streams: "
+                    "lower the batch size, or put blank lines between documents."
                 )
             stream.begin(document)
         self._must_fill = False

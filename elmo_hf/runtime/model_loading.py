@@ -76,9 +76,9 @@ def find_device(name: str | torch.device | None) -> torch.device:
         device = torch.device("cpu" if name is None else name)
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # by the library of each kind of device
+        suggestion = "" if str(name).partition(":")[0] in DEVICES else did_you_mean(str(name), DEVICES)
         raise ModelError(
-            f"The device {str(name)!r}{did_you_mean(str(name), DEVICES)} is not available: choose cpu, or a device of "
-            "this machine, such as cuda."
+            f"The device {str(name)!r}{suggestion} is not available: choose cpu, or a device that this machine has."
         ) from error
     return device
 

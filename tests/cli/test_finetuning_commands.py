@@ -1,11 +1,16 @@
 """`elmo-hf finetune` and `elmo-hf predict`."""
 
 import json
+import shutil
+import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
+from elmo_hf.finetuning import FinetuningRun
 from tests.finetuning.toy import classification_run, tagging_run
+from tests.locked import HOLD_LOCK, ROOT
 
 FAST = ["--set", "epochs=3", "--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
 
@@ -119,3 +124,71 @@ def test_a_mistake_is_one_line(folder, tmp_path, run, monkeypatch, arguments, me
     assert message in error
     assert "Traceback" not in error
     assert not (tmp_path / "x").exists()
+
+
+# ---- --resume
+
+
+@pytest.fixture(scope="module")
+def stopped(folder):
+    """The folder of a tagger's training that was stopped before its model was saved."""
+    run = tagging_run(folder, settings={"epochs": 1, "batch_size": 16})
+    with mock.patch.object(FinetuningRun, "_save", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        run.begin(folder / "stopped")
+    return folder / "stopped"
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--epochs", 9], "--epochs"),
+        (["--seed", 1, "--learning-rate", 0.1], "--learning-rate, --seed"),
+        (["--train", "{folder}/train.conll", "--dev", "{folder}/dev.conll"], "--train, --dev"),
+        (["--model", "{folder}/bilm"], "--model"),
+        (["--set", "epochs=9"], "--set"),
+        (["--max-vectors", 50_000], "--max-vectors"),  # its default, and given all the same
+        (["--precision", "int8"], "--precision"),
+        (["--column", 0], "--column"),
+        (["--word-column", 0], "--word-column"),
+    ],
+    ids=str,
+)
+def test_options_that_a_resumed_training_would_ignore_are_refused(refused, folder, stopped, options, names):
+    before = sorted(path.name for path in stopped.iterdir())
+    filled = [str(option).replace("{folder}", str(folder)) for option in options]
+    message = refused("finetune", "tagging", "--resume", "--out", stopped, *filled)
+    assert f"a resumed run keeps the options that it was begun with: leave out {names}, or" in message
+    assert sorted(path.name for path in stopped.iterdir()) == before
+
+
+def test_a_training_is_resumed_on_another_device_and_as_the_task_that_it_is(
+    run, refused, stopped, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "false")
+    out = shutil.copytree(stopped, tmp_path / "out")
+    message = refused("finetune", "classification", "--resume", "--out", out)
+    assert f"{out} holds a run of tagging: elmo-hf finetune tagging --resume --out {out} continues it." in message
+    assert "The device 'cuda' is not available" in refused(
+        "finetune", "tagging", "--resume", "--out", out, "--device", "cuda"
+    )
+    code, output, error = run("finetune", "tagging", "--resume", "--out", out, "--device", "cpu")
+    assert code == 0, error
+    assert output.endswith(f"{out}: the model and its card\n")
+    assert json.loads((out / "results.json").read_text())["settings"]["epochs"] == 1
+
+
+@pytest.mark.medium
+def test_a_training_that_another_process_has_is_refused_until_that_ends(run, refused, stopped, tmp_path):
+    out = shutil.copytree(stopped, tmp_path / "out")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
+    holder = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, str(out)], stdout=subprocess.PIPE, cwd=ROOT, text=True)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        message = refused("finetune", "tagging", "--resume", "--out", out)
+        assert f"{out} is in use by process {holder.pid}: wait for it to end, or stop it first." in message
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"} == before
+    assert run("finetune", "tagging", "--resume", "--out", out)[0] == 0
+    assert not (out / ".lock").exists()

@@ -1,13 +1,19 @@
 """`elmo-hf`: its help, and that a mistake is one line and exit code 2, never a traceback."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from logging import DEBUG, ERROR, INFO, WARNING, getLogger, makeLogRecord
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from elmo_hf import __version__
+from elmo_hf.cli import app
+from tests.conftest import ROOT
 from tests.models import edit_config
 
 TEXT_OPTIONS = ["--pretokenized", "--column", "--split", "Example: elmo-hf"]
@@ -72,6 +78,45 @@ def test_the_help_of_every_command_names_its_arguments(run, command, flag):
     code, output, error = run(*command, flag)
     assert (code, error) == (0, "")
     assert [word for word in COMMANDS[command] if word not in output] == []
+
+
+# Options that had other names before, which still work and are not shown, and what they are called everywhere.
+OLD_NAMES = {
+    "--words": "--pretokenized",
+    "--text-name": "--column",
+    "--text-column": "--column",
+    "--words-name": "--column",
+    "--word-column": "--column",
+    "--tags-name": "--tag-column",
+    "--field": "--tag-column",
+    "--pair-name": "--pair-column",
+    "--label-name": "--label-column",
+    "--force": "--overwrite",
+}
+
+
+def options_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every option of a command and the commands below it."""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from options_of(inner, (*path, name))
+    yield from ((path, option) for option in command.params if option.opts[0].startswith("-"))
+
+
+def test_an_option_has_one_name_in_all_commands():
+    shown, hidden = {}, {}
+    for path, option in options_of(typer.main.get_command(app)):
+        (hidden if option.hidden else shown).setdefault(path, set()).update(option.opts)
+    for path, names in hidden.items():
+        assert {OLD_NAMES[name] for name in names} <= shown[path], path
+    # `index --words` is another thing: the words that are indexed.
+    shown[("index",)].remove("--words")
+    assert not set.union(*shown.values()) & OLD_NAMES.keys()
+
+
+@pytest.mark.parametrize("name", sorted(OLD_NAMES.keys() - {"--words"}))
+def test_the_documentation_has_no_old_names_of_options(name):
+    texts = {path: path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))}
+    assert [path for path, text in texts.items() if re.search(rf"{name}(?![-\w])", text)] == []
 
 
 @pytest.mark.parametrize("command", [(), ("convert",)])

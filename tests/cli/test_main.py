@@ -33,6 +33,33 @@ def test_a_wrong_setting_is_told_in_plain_words(refused, tmp_path, assignment, m
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["embed", "a", "--out", "b", "--dtype", "flaot16"],
+            "'flaot16' is not one of 'float32', 'float16', 'bfloat16'",
+        ),
+        (["embed", "a", "--out", "b", "--format", "parqet"], "(did you mean 'parquet'?). (see "),
+        (["vocab", "a", "--out", "b", "--segmenter", "jeiba"], "(did you mean 'jieba'?). (see "),
+        (["similar", "a", "--vectors", "encodr"], "(did you mean 'encoder'?). (see "),
+        (
+            ["embed", "a", "--out", "b", "--dtype", "it's 'odd'"],
+            "is not one of 'float32', 'float16', 'bfloat16'. (see ",
+        ),
+        (["embed", "a", "--out", "b", "--pretokenised"], "--pretokenised (did you mean '--pretokenized'?). (see "),
+        (["finetune", "tagging", "--out", "b", "--tagcolumn", "0"], "(did you mean '--tag-column'?). (see "),
+        (["card", "a", "--overwite"], "(did you mean '--overwrite'?). (see "),
+    ],
+    ids=str,
+)
+def test_a_misspelled_option_or_choice_is_answered_with_the_closest(refused, arguments, message):
+    error = refused(*arguments)
+    assert message in error
+    if "flaot16" in arguments:
+        assert "(did you mean 'float16'?). (see " in error
+
+
 @pytest.fixture
 def broken(monkeypatch):
     """Makes `elmo-hf neighbors` fail with an error."""

@@ -245,6 +245,9 @@ RESUME = ["--resume", "--out"]
         (["text.txt", "--out", "text.txt"], "text.txt exists and is not an empty folder"),
         ([*RESUME, "used"], "used holds no run"),
         ([*RESUME, "missing"], "missing holds no run"),
+        ([*RESUME, "missing", "text.txt"], "begun with: leave out INPUT, or begin a run in another folder"),
+        ([*RESUME, "missing", "--vocab", "vocab.txt"], "leave out --vocab, or"),
+        ([*RESUME, "missing", "--size", "compact", "--recipe", "modern"], "leave out --recipe, --size, or"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -190,7 +190,8 @@ def test_a_bad_row_of_a_table_costs_no_other(file):
         ("10", "11"),
     ]
     assert [message.partition(": ")[0] for message in messages(found)] == [
-        f"{path}, line {number}" + (", is not UTF-8 text" if number == 10 else "") for number in (3, 4, 6, 10)
+        f"{path}, line {number}" + (", is not UTF-8 text (invalid start byte, 0xff)" if number == 10 else "")
+        for number in (3, 4, 6, 10)
     ]
     assert [row.where for row in found if isinstance(row, Row) and row.values is None] == [f"{path}, line 5"]
 

@@ -10,6 +10,7 @@ from elmo_hf import (
     ElmoForPreTraining,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
+    ElmoInt8Config,
     ElmoModel,
     ElmoTokenizer,
 )
@@ -73,3 +74,32 @@ def test_weights_on_the_disk_are_loaded_when_a_layer_runs(tmp_path, name, dtype)
     assert any(parameter.is_meta for parameter in model.parameters())
     tolerance = {} if dtype == torch.float32 else {"rtol": 0.01, "atol": 1e-3}
     assert_close(outputs_of(model, name), expected, **tolerance)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_int8_model_runs_where_its_other_weights_are_offloaded(tmp_path, name):
+    model = new_model(name).quantize()
+    expected = outputs_of(model, name)
+    model.save_pretrained(tmp_path / "model")
+    offloaded = accelerate.cpu_offload(new_model(name).quantize(), execution_device=torch.device("cpu"))
+    on_disk = type(model).from_pretrained(
+        tmp_path / "model", device_map={"": "disk"}, offload_folder=str(tmp_path / "offload")
+    )
+    for found in (offloaded, on_disk):
+        assert found.base_model.layers[0].is_quantized
+        assert all(parameter.is_meta for parameter in found.parameters())
+        for _ in range(2):
+            assert_close(outputs_of(found, name), expected)
+
+
+def test_int8_weights_that_would_be_offloaded_are_refused(tmp_path):
+    new_model("tagger").save_pretrained(tmp_path / "fp32")
+    new_model("tagger").quantize().save_pretrained(tmp_path / "int8")
+    options = {"device_map": {"": "disk"}, "offload_folder": str(tmp_path / "offload")}
+    with pytest.raises(ValueError, match="offloads cannot be turned into int8: load the model without `device_map`"):
+        ElmoForTokenClassification.from_pretrained(tmp_path / "fp32", quantization_config=ElmoInt8Config(), **options)
+    with pytest.raises(ValueError, match="int8 weights themselves cannot be offloaded"):
+        ElmoForTokenClassification.from_pretrained(tmp_path / "int8", offload_buffers=True, **options)
+    model = accelerate.cpu_offload(new_model("tagger").quantize(), torch.device("cpu"), offload_buffers=True)
+    with pytest.raises(ValueError, match="int8 weights themselves cannot be offloaded"):
+        outputs_of(model, "tagger")

@@ -75,6 +75,52 @@ def test_an_adapter_of_every_task_type_trains_with_the_trainer(tmp_path, task_ty
     assert any("classifier" in name for name in changed) == (task_type != TaskType.FEATURE_EXTRACTION)
 
 
+TARGETS = {"highway layers": ["carry", "transform"], "all linear layers": "all-linear"}
+HIGHWAY = {f"highways.0.{name}" for name in ("carry", "transform")}
+
+
+@pytest.mark.parametrize("packs", [True, False], ids=["packed", "plain"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", [*HEADS, ElmoModel], ids=lambda kind: kind.__name__)
+def test_a_merged_adapter_gives_what_it_gave_before_it_was_merged(kind, target, packs):
+    model, batch = new_model(kind).eval(), TOKENIZER(SENTENCES, padding=True, return_tensors="pt")
+    model.pack_weights(packs)
+    model.cache_words(100)
+    with torch.no_grad():
+        without = model(**batch)[0]
+        config = LoraConfig(r=2, lora_alpha=50, target_modules=TARGETS[target], init_lora_weights=False)
+        adapted = get_peft_model(model, config).eval()
+        adapters = {name.rpartition(".")[0] for name, _ in adapted.named_modules() if name.endswith(".lora_A")}
+        assert all(any(name.endswith(layer) for name in adapters) for layer in HIGHWAY)
+        assert any(name.endswith("projection") for name in adapters) == (target == "all linear layers")
+        expected = adapted(**batch)[0]
+        assert (expected - without).abs().max() > 1e-3
+        adapted.merge_adapter()
+        torch.testing.assert_close(adapted(**batch)[0], expected)
+        adapted.unmerge_adapter()
+        torch.testing.assert_close(adapted(**batch)[0], expected)
+        torch.testing.assert_close(adapted.merge_and_unload()(**batch)[0], expected)
+
+
+def test_an_adapter_on_the_highway_layers_gets_the_gradients_of_the_merged_weight():
+    """With dW = B A, the gradient of B is that of the weight times A transposed."""
+    batch = TOKENIZER(SENTENCES, padding=True, return_tensors="pt")
+    model = new_model(ElmoForTokenClassification)
+    config = LoraConfig(r=2, lora_alpha=2, target_modules=["carry", "transform"], init_lora_weights=False)
+    adapted = get_peft_model(model, config).eval()
+    adapted(**batch).logits.square().sum().backward()
+    layers = {name: module for name, module in adapted.named_modules() if hasattr(module, "lora_A")}
+    assert len(layers) == 2
+    found = {name: layer.lora_B["default"].weight.grad for name, layer in layers.items()}
+    inner = {name: layer.lora_A["default"].weight.detach().clone() for name, layer in layers.items()}
+    merged = adapted.merge_and_unload()
+    merged.requires_grad_(True)
+    merged(**batch).logits.square().sum().backward()
+    gradients = {f"base_model.model.{name}": module for name, module in merged.named_modules()}
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, gradients[name].weight.grad @ inner[name].T)
+
+
 @pytest.mark.parametrize("kind", [*HEADS, ElmoModel], ids=lambda kind: kind.__name__)
 def test_arguments_of_stock_models_are_taken_where_they_ask_for_nothing(kind):
     model, batch = new_model(kind).eval(), TOKENIZER(SENTENCES, padding=True, return_tensors="pt")

@@ -199,22 +199,32 @@ def test_without_a_library_for_zstandard_the_remedy_is_named(text_file, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("content", "line"),
+    ("content", "line", "encoding"),
     [
-        (b"caf\xe9\n", 1),
-        (b"one\n\ntwo\ncaf\xe9", 4),
-        (b"one\ntwo\0\n", 2),
-        ("one\n".encode("utf-16"), 1),
-        (b"one\n" * 300_000 + b"\xff\n", 300_001),
-        (b"one\n" * 300_000 + b"\0\n", 300_001),
-        (b"one\n" + b"x" * 2_000_000 + b"\xed\xa0\x80", 2),
-        (b"one\ntwo \xe2\x82", 2),
+        (b"caf\xe9\n", 1, "WINDOWS-1252"),
+        (b"one\n\ntwo\ncaf\xe9", 4, "WINDOWS-1252"),
+        ("Größe\n“why”\n".encode("cp1252"), 1, "WINDOWS-1252"),
+        (b"one\ntwo\0\n", 2, None),
+        ("one\n".encode("utf-16"), 1, "UTF-16"),
+        ("one\n红楼梦，宝玉 two\n".encode("gb18030"), 2, "GB18030"),
+        (("红楼梦" * 5000).encode("gb18030"), 1, "GB18030"),
+        ("один\n".encode("cp1251"), 1, None),
+        (b"one\n" * 300_000 + b"\xff\n", 300_001, "WINDOWS-1252"),
+        (b"one\n" * 300_000 + b"\0\n", 300_001, None),
+        (b"one\n" + b"x" * 2_000_000 + b"\xed\xa0\x80", 2, None),
+        (b"one\ntwo \xe2\x82", 2, None),
     ],
-    ids=["latin-1", "last line", "NUL", "UTF-16", "second block", "NUL there", "surrogate in a long line", "cut"],
-)
-def test_what_is_not_utf8_is_refused_with_its_line(text_file, content, line):
+    ids=[
+        "latin-1", "last line", "western", "NUL", "UTF-16", "Chinese", "long Chinese", "Russian", "second block",
+        "NUL there", "surrogate in a long line", "cut",
+    ],
+)  # fmt: skip
+def test_what_is_not_utf8_is_refused_with_its_line_and_its_likely_encoding(text_file, content, line, encoding):
     path = text_file(content)
-    assert f"{path}, line {line}, is not UTF-8 text: a binary file?" in refusal(path)
+    message = refusal(path)
+    assert message.startswith(f"{path}, line {line}, is not UTF-8 text (")
+    remedy = f"perhaps it is {encoding}; `iconv -f {encoding} -t UTF-8` converts it."
+    assert message.endswith(remedy if encoding else "a binary file?")
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh91AY&SY"]))
