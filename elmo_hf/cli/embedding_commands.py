@@ -117,7 +117,7 @@ def embed(
     from ..embedding import ElmoEmbedder
     from ..runtime.model_loading import find_device, precision_options
     from ..runtime.named_models import find_named_model
-    from ..runtime.processes import part, this_process
+    from ..runtime.processes import shut_down, this_process
 
     quiet_transformers()
     model_name, inputs = model_and_inputs(arguments, model)
@@ -145,7 +145,7 @@ def embed(
             overwrite=overwrite,
             skip_bad=skip_bad,
         )
-    part(process)
+    shut_down(process)
     if process.is_main_process:
         for message in summary.bad:
             typer.echo(f"skipped: {message}", err=True)

@@ -1,4 +1,4 @@
-"""From files of text to files of vectors: in shards, resumable, in bounded memory."""
+"""Embeds a corpus into a file: in shards, resumable, in bounded memory."""
 
 from .embed import CorpusSummary, embed_corpus
 

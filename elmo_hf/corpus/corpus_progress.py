@@ -1,4 +1,4 @@
-"""What a user sees while a corpus is embedded."""
+"""The progress bar of a corpus that is being embedded."""
 
 import time
 from collections.abc import Callable
@@ -11,12 +11,12 @@ WITHOUT_END = "{desc}: {n_fmt}B [{elapsed}{postfix}]"
 
 class CorpusProgress:
     """
-    A bar over the bytes of the input, with tokens per second and the time that is left, on standard error.
+    A bar on standard error over the bytes of the input, with tokens per second and the remaining time.
 
     Args:
-        size: Bytes of all of the input; `None`: not known, and so is the time.
-        processes: That share the work. The speed is that of this one.
-        is_shown: Whether there is a bar; `None`: where standard error is a terminal.
+        size: The size of the input in bytes. `None` if it is unknown; the bar then has no remaining time.
+        processes: The number of processes that share the work. The speed shown is that of this process.
+        is_shown: Whether to show the bar. `None`: only if standard error is a terminal.
     """
 
     def __init__(self, size: int | None, processes: int, is_shown: bool | None):
@@ -26,10 +26,10 @@ class CorpusProgress:
             unit="B",
             unit_scale=True,
             bar_format=WITHOUT_END if size is None else BAR,
-            smoothing=0,  # the mean of all shards, for they are alike
+            smoothing=0,  # the mean over all shards, which are similar
             disable=None if is_shown is None else not is_shown,
         )
-        self._unit = "tokens/s" if processes == 1 else "tokens/s a process"
+        self._unit = "tokens/s" if processes == 1 else "tokens/s per process"
         self._tokens, self._start = 0, time.monotonic()
 
     def __enter__(self) -> "CorpusProgress":
@@ -39,25 +39,25 @@ class CorpusProgress:
         self._bar.close()
 
     def done(self, size: int):
-        """Bytes whose vectors were there before, and took no time."""
+        """Counts bytes whose vectors an earlier run has written; they took no time."""
         if not self._bar.disable:
             self._bar.initial += size
         self._bar.update(size)
 
     def elsewhere(self, size: int):
-        """Bytes that another process embeds meanwhile."""
+        """Counts bytes that another process embeds."""
         self._bar.update(size)
 
     def embedding(self, size: int, tokens: int) -> Callable[[int, int], None]:
         """
-        Begins with a shard.
+        Begins a shard.
 
         Args:
-            size: Its bytes of input.
-            tokens: How many it has.
+            size: The bytes of input of the shard.
+            tokens: The number of tokens of the shard.
 
         Returns:
-            What is told the numbers of sentences and tokens done so far.
+            A function to call with the numbers of sentences and tokens done so far.
         """
         bytes_before, tokens_before = self._bar.n, self._tokens
 

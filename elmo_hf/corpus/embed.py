@@ -1,9 +1,9 @@
 """
-A corpus of any size to a file of vectors, in bounded memory.
+Embeds a corpus of any size into a file, in bounded memory.
 
-The records are cut into shards by their text alone. Each is embedded by itself, by whichever process it falls to, and
-written when it is done; in the end the output is assembled from all of them. So it is the same, byte for byte, however
-often the run was stopped, and however many processes shared it.
+The records are split into shards by the length of their text. Each shard is embedded on its own by one of the processes
+and written when it is complete. At the end the output is assembled from all shards. The output is therefore the same,
+byte for byte, however often the run was stopped and however many processes shared it.
 """
 
 import os
@@ -22,7 +22,7 @@ from ..embedding.embedder import ElmoEmbedder
 from ..embedding.layers import Layers
 from ..embedding.request import EmbeddingRequest
 from ..errors import FolderError, TextError
-from ..runtime.memory import garbage_of_before_stays, give_back_freed_memory
+from ..runtime.memory import freeze_existing_objects, release_freed_memory
 from ..runtime.processes import this_process
 from ..runtime.progress import ProgressReport
 from .corpus_progress import CorpusProgress
@@ -31,19 +31,19 @@ from .readers import Kind, ReadingOptions, Record, Source, open_corpus
 from .shards import DTYPES, EmbeddedRecord, Layout, Shard, digest, write_shard
 from .work import WorkFolder, fingerprint
 
-SHARD_CHARACTERS = 1 << 18  # some 50,000 words: what is lost by a kill, and shared out among processes
-SHOWN = 10  # bad lines
+SHARD_CHARACTERS = 1 << 18  # about 50,000 words: the work that a kill loses, and the unit that processes share
+MAX_SHOWN_ERRORS = 10
 
 
 class CorpusSummary(NamedTuple):
     """
-    What was embedded.
+    The result of [`embed_corpus`].
 
     Args:
-        path: The output; of several files the one that lists them.
-        records, words: How many.
-        skipped: How many bad lines were left out.
-        bad: What was wrong with the first of them.
+        path: The output file, or the index file if the output has several files.
+        records, words: The numbers of embedded records and words.
+        skipped: The number of bad lines that were skipped.
+        bad: The error messages of the first of them.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class CorpusSummary(NamedTuple):
     bad: list[str]
 
 
-@garbage_of_before_stays()
+@freeze_existing_objects()
 def embed_corpus(
     sources: str | os.PathLike | Sequence[str | os.PathLike],
     out: str | os.PathLike,
@@ -75,21 +75,22 @@ def embed_corpus(
     progress: bool | None = None,
 ) -> CorpusSummary:
     """
-    Embeds a corpus into a file; the processes of a launched run share the work.
+    Embeds a corpus into a file. The processes of a launched run share the work.
 
     Args:
-        sources: One or more: files, plain or compressed; datasets on disk or on the Hub; `"-"` for standard input.
-        out: The output. Beside it, as long as it is not complete, is `OUT.parts`.
-        embedder: Default: the model that comes with this package.
+        sources: One or more sources: files, plain or compressed; datasets on disk or on the Hub; `"-"` for standard
+            input.
+        out: The output file. Until it is complete, the folder `OUT.parts` beside it holds the finished shards.
+        embedder: The embedder. Default: the model that comes with this package.
         layers, pooling, batch_tokens: As in [`ElmoEmbedder.embed`].
-        dtype: Of the stored numbers: "float32", "float16" or "bfloat16".
-        output_format: "safetensors", "parquet", "arrow", "hdf5", "npy" or "npz". Default: what the name says.
+        dtype: The dtype of the stored vectors: "float32", "float16" or "bfloat16".
+        output_format: "safetensors", "parquet", "arrow", "hdf5", "npy" or "npz". Default: by the ending of `out`.
         input_format, column, split, words, keep_columns: As in [`ReadingOptions`].
-        resume: Whether to go on with a run that was stopped, if there is one.
-        overwrite: Whether to begin anew where there is an output, or a run that was stopped. An output is replaced
-            when the new one is complete.
-        skip_bad: Whether a line that cannot be read is left out and counted; else it is an error.
-        progress: Whether to show a bar. Default: where standard error is a terminal.
+        resume: Whether to continue a stopped run, if there is one.
+        overwrite: Whether to start from the beginning if there is an output or a stopped run. An existing output is
+            replaced when the new one is complete.
+        skip_bad: Whether to skip and count lines that cannot be read. Otherwise they raise an error.
+        progress: Whether to show a progress bar. Default: only if standard error is a terminal.
 
     Example:
 
@@ -106,7 +107,7 @@ def embed_corpus(
     _refuse_shared_input(opened, process)
     embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
     options: dict[str, Any] = {"layers": layers, "pooling": pooling, "batch_tokens": batch_tokens}
-    request = EmbeddingRequest(embedder.model, embedder.tokenizer, **options)  # refuses what it cannot do
+    request = EmbeddingRequest(embedder.model, embedder.tokenizer, **options)  # checks the options
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
     layout = Layout(embedder.hidden_size, *request.choice.lead, pooled=pooling is not None, dtype=dtype)
@@ -115,7 +116,7 @@ def embed_corpus(
         raise FolderError(
             f"{written.name} has no place for other columns: take .parquet, .arrow, .safetensors or .npz."
         )
-    # What shares a batch decides the last bits of its vectors.
+    # The last bits of a vector depend on the sentences in its batch.
     batching = {"batches sorted together": WINDOW_IN_ANY_ORDER}
     settings = options | {"dtype": dtype, **batching, **asdict(reading), **fingerprint(embedder)}
     work = WorkFolder(out, written.target(out))
@@ -125,7 +126,7 @@ def embed_corpus(
     with work.begun(settings, resume, overwrite) if process.is_main_process else nullcontext():
         process.wait_for_everyone()
         shards = run.embed(process, skip_bad, is_shown)
-        process.wait_for_everyone()  # all have seen the shards before they go
+        process.wait_for_everyone()  # until every process has read the shards, which are removed below
         counts = [sum(getattr(shard, name) for shard in shards) for name in ("num_records", "num_words")]
         if process.is_main_process:
             hidden = None if is_shown is None else not is_shown
@@ -146,11 +147,11 @@ def _refuse_shared_input(sources: Iterable[Source], process: PartialState):
 
 class _Task(NamedTuple):
     """
-    What becomes a shard.
+    The input of one shard.
 
     Args:
-        records: One or more.
-        size: Bytes of the input that they took.
+        records: One or more records.
+        size: The bytes of input that they were read from.
     """
 
     records: list[Record]
@@ -172,24 +173,24 @@ class _Run:
         self.skipped, self.bad = 0, []
 
     def embed(self, process: PartialState, skip_bad: bool, is_shown: bool | None) -> list[Shard]:
-        """Embeds what falls to this process and is not done yet, and gives all shards when all processes are ready."""
+        """Embeds this process's missing shards, waits for the other processes, and returns all shards."""
         known = [source.size for source in self.sources if source.size is not None]
         size = sum(known) if len(known) == len(self.sources) else None
-        shards = 0
+        num_shards = 0
         with CorpusProgress(size, process.num_processes, is_shown) as progress:
-            for number, task in enumerate(self._tasks(skip_bad)):
-                shards += 1
-                if number % process.num_processes != process.process_index:
+            for shard, task in enumerate(self._tasks(skip_bad)):
+                num_shards += 1
+                if shard % process.num_processes != process.process_index:
                     progress.elsewhere(task.size)
-                elif self.work.is_done(number, self.layout, digest(task.records)):
+                elif self.work.is_done(shard, self.layout, digest(task.records)):
                     progress.done(task.size)
                 else:
-                    self._embed(number, task, progress)
+                    self._embed(shard, task, progress)
         process.wait_for_everyone()
-        return [self.work.shard(number, self.layout) for number in range(shards)]
+        return [self.work.shard(shard, self.layout) for shard in range(num_shards)]
 
     def _tasks(self, skip_bad: bool) -> Iterator[_Task]:
-        """The records, cut by the length of their text: the same shards in every process, and every time."""
+        """Splits the records by the length of their text: into the same shards in every process and every run."""
         records: list[Record] = []
         read = length = 0
 
@@ -214,12 +215,12 @@ class _Run:
         if not skip_bad:
             raise error
         self.skipped += 1
-        if len(self.bad) < SHOWN:
+        if len(self.bad) < MAX_SHOWN_ERRORS:
             self.bad.append(str(error))
 
-    def _embed(self, number: int, task: _Task, progress: CorpusProgress):
+    def _embed(self, shard: int, task: _Task, progress: CorpusProgress):
         if (cache := self.embedder.model.token_encoder.word_cache) is not None:
-            cache.clear()  # the last bits of a word's vector depend on what it was encoded with
+            cache.clear()  # the last bits of a word's vector depend on the words it was encoded with
         given = [record.text if record.words is None else record.words for record in task.records]
         records = [
             EmbeddedRecord(record.text, list(tokens.words), record.columns)
@@ -228,9 +229,9 @@ class _Run:
         words = [record.words for record in records]
         advance = progress.embedding(task.size, sum(map(len, words)) + 2 * len(words))  # with boundaries
         with self.work.written():
-            vectors = self.request.as_they_come(words, ProgressReport(advance, words))
-            write_shard(self.work.shard_path(number), self.layout, records, vectors, digest(task.records))
-        give_back_freed_memory()
+            vectors = self.request.iter_unordered(words, ProgressReport(advance, words))
+            write_shard(self.work.shard_path(shard), self.layout, records, vectors, digest(task.records))
+        release_freed_memory()
 
 
 __all__ = ["CorpusSummary", "embed_corpus"]

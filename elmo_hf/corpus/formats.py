@@ -1,4 +1,4 @@
-"""What an embedded corpus is written as, one class a format. All are assembled from shards, a few records at a time."""
+"""Output formats of an embedded corpus, one class each. Files are assembled from shards, a few records at a time."""
 
 import json
 import os
@@ -17,10 +17,10 @@ from ..runtime.hdf5_files import PatientFile
 from ..runtime.staging import write_atomically
 from .shards import ENDING, NUMPY_DTYPES, Batch, Layout, Shard
 
-BATCH_BYTES = 1 << 23  # of vectors that are in memory while a file is assembled
+BATCH_BYTES = 1 << 23  # bytes of vectors in memory while a file is assembled
 
-JSON = "json"  # the type of a kept column that has no other
-Advance = Callable[[int], object]  # is told the number of records that were written
+JSON = "json"  # the type of a kept column that has no Arrow type
+Advance = Callable[[int], object]  # called with the number of records written since the last call
 
 
 class OutputFormat:
@@ -28,14 +28,14 @@ class OutputFormat:
     A format of the output.
 
     Args:
-        layout: Of the vectors.
-        about: What else a reader should know of them, plain values by name.
+        layout: The layout of the vectors.
+        about: Metadata to store with them, plain values by name.
     """
 
     name: str
     endings: tuple[str, ...]
     dtypes: tuple[str, ...] = ("float32", "float16")
-    keeps_columns = False  # whether a record's other columns have a place
+    keeps_columns = False  # whether the format can store other columns of a record
 
     def __init__(self, layout: Layout, about: dict[str, Any]):
         if layout.dtype not in self.dtypes:
@@ -45,19 +45,19 @@ class OutputFormat:
         self.layout, self.about = layout, about
 
     def target(self, out: Path) -> Path:
-        """The file that is there when all is."""
+        """The file whose existence means that the output is complete."""
         return out
 
     def files(self, out: Path) -> set[Path]:
-        """All files of an output that is there."""
+        """All files of an existing output."""
         return {out} if out.exists() else set()
 
     def finish(self, shards: Sequence[Shard], out: Path, stage: Path, advance: Advance):
         """
-        Makes the output of all shards. Until it is complete it has another name.
+        Assembles the output from all shards, under another name until it is complete.
 
         Args:
-            out: The file.
+            out: The output file.
             stage: A folder on the same disk.
         """
         assembled = stage / f".assembled{self.endings[0]}.tmp"
@@ -91,15 +91,15 @@ class SafetensorsFormat(OutputFormat):
             return set()
         try:
             names = {str(shard["file"]) for shard in json.loads(index.read_text("utf-8"))["shards"]}
-        except (ValueError, LookupError, TypeError):  # no index that was written here
+        except (ValueError, LookupError, TypeError):  # not an index that this class has written
             names = set()
         own = re.compile(rf"{re.escape(out.name.removesuffix(ENDING))}-\d+-of-\d+{re.escape(ENDING)}")
         return {index, *(out.with_name(name) for name in names if own.fullmatch(name))}
 
     def finish(self, shards: Sequence[Shard], out: Path, stage: Path, advance: Advance):
         files = []
-        for number, shard in enumerate(shards, start=1):
-            name = f"{out.name.removesuffix(ENDING)}-{number:05}-of-{len(shards):05}{ENDING}"
+        for place, shard in enumerate(shards, start=1):
+            name = f"{out.name.removesuffix(ENDING)}-{place:05}-of-{len(shards):05}{ENDING}"
             _link(shard.path, out.with_name(name))
             files.append({"file": name, "records": shard.num_records, "words": shard.num_words})
             advance(shard.num_records)
@@ -114,7 +114,7 @@ class SafetensorsFormat(OutputFormat):
 
 
 def _link(source: Path, target: Path):
-    """A second name for a file, so that it stays under the first until all is done; or a copy, where there are none."""
+    """Adds a second name to a file, which keeps the first until the run ends. Copies it if links are not supported."""
     temporary = source.with_name(f".{source.name}.tmp")
     temporary.unlink(missing_ok=True)
     try:
@@ -129,8 +129,8 @@ def _link(source: Path, target: Path):
 
 class _ArrowTable(OutputFormat):
     """
-    Columns `text`, `words` and `vectors`: lists of `size` numbers, in a list of words, in one of layers; and those that
-    were kept, in the type that fits all their values, else as JSON.
+    Columns `text`, `words` and `vectors` (lists of `size` values, nested in a list of words, nested in a list of
+    layers), and the kept columns, each in the Arrow type that fits all its values, or else as JSON.
     """
 
     keeps_columns = True
@@ -157,7 +157,7 @@ class _ArrowTable(OutputFormat):
         return self._arrow.table([texts, words, self._vectors(batch), *kept], schema=self._schema())
 
     def _find_kept(self, shards: Sequence[Shard]):
-        """The types that fit all values of the kept columns; text, for JSON, where there is no other."""
+        """Determines the type that fits all values of each kept column; JSON text if there is none."""
         kinds: dict[str, set[str]] = {}
         for record in (record for shard in shards for record in shard.records()):
             for name, value in (record.columns or {}).items():
@@ -165,11 +165,11 @@ class _ArrowTable(OutputFormat):
         arrow = self._arrow
         types = {"bool": arrow.bool_(), "int": arrow.int64(), "float": arrow.float64(), "str": arrow.string()}
         types |= {"words": arrow.list_(arrow.string())}
-        for name, found in kinds.items():
-            found.discard("null")
-            if found == {"int", "float"}:
-                found = {"float"}
-            self._kept[name] = types.get(found.pop(), JSON) if len(found) == 1 else JSON
+        for name, kinds_of_column in kinds.items():
+            kinds_of_column.discard("null")
+            if kinds_of_column == {"int", "float"}:
+                kinds_of_column = {"float"}
+            self._kept[name] = types.get(kinds_of_column.pop(), JSON) if len(kinds_of_column) == 1 else JSON
 
     def _kept_values(self, name: str, values: list[Any]):
         kind = self._kept[name]
@@ -180,19 +180,19 @@ class _ArrowTable(OutputFormat):
     def _vectors(self, batch: Batch):
         arrow, layout, flat, lengths = self._arrow, self.layout, batch.vectors, batch.lengths
         if layout.layers is not None and not layout.pooled:
-            # Layers are outside words, as everywhere but in a shard.
+            # (layers, words, size): shards store (words, layers, size).
             records = np.split(flat, np.cumsum(lengths)[:-1])
             flat = np.concatenate([record.transpose(1, 0, 2).reshape(-1) for record in records])
             lengths = np.repeat(lengths, layout.layers)
         kind = arrow.float16() if layout.dtype == "float16" else arrow.float32()
-        found = arrow.FixedSizeListArray.from_arrays(self._array(flat, kind), layout.size)
+        vectors = arrow.FixedSizeListArray.from_arrays(self._array(flat, kind), layout.size)
         if not layout.pooled:
             ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            found = arrow.ListArray.from_arrays(self._array(ends, arrow.int32()), found)
-        return found if layout.layers is None else arrow.FixedSizeListArray.from_arrays(found, layout.layers)
+            vectors = arrow.ListArray.from_arrays(self._array(ends, arrow.int32()), vectors)
+        return vectors if layout.layers is None else arrow.FixedSizeListArray.from_arrays(vectors, layout.layers)
 
     def _array(self, values: np.ndarray, kind: Any):
-        """The same memory. (`pyarrow.array` would import pandas for it.)"""
+        """An Arrow array that shares the memory. (`pyarrow.array` would import pandas.)"""
         return self._arrow.Array.from_buffers(kind, values.size, [None, self._arrow.py_buffer(values)])
 
     def _write_tables(self, writer: Any, shards: Sequence[Shard], advance: Advance):
@@ -203,7 +203,7 @@ class _ArrowTable(OutputFormat):
 
 
 def _kind_of_value(value: Any) -> str:
-    """What a type of Arrow's can be found for, or "other"."""
+    """The kind of a value that has an Arrow type, or "other"."""
     if value is None:
         return "null"
     if isinstance(value, list):
@@ -221,7 +221,7 @@ class ParquetFormat(_ArrowTable):
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
         parquet = import_extra("pyarrow.parquet", self.name.lower())
-        # Vectors hardly become smaller; their statistics would be larger than they are worth.
+        # Vectors hardly compress, and statistics about them are of no use.
         options = {
             "compression": {"text": "zstd", "words.list.element": "zstd"},
             "use_dictionary": ["words.list.element"],
@@ -233,7 +233,7 @@ class ParquetFormat(_ArrowTable):
 
 
 class ArrowFormat(_ArrowTable):
-    """Arrow's stream, which `datasets` maps into memory."""
+    """The Arrow stream format, which `datasets` maps into memory."""
 
     name = "Arrow"
     endings = (".arrow",)
@@ -247,8 +247,8 @@ class ArrowFormat(_ArrowTable):
 
 class Hdf5Format(OutputFormat):
     """
-    As AllenNLP's `elmo` command: a dataset `"0"`, `"1"` ... a record, `(words, size)` or `(layers, words, size)`, and
-    `sentence_to_index`, one JSON object that has the number of each sentence, as a string.
+    The layout of AllenNLP's `elmo` command: one dataset `"0"`, `"1"` ... per record, `(words, size)` or `(layers,
+    words, size)`, and `sentence_to_index`, one JSON object that maps each sentence to its index, as a string.
     """
 
     name = "HDF5"
@@ -268,21 +268,21 @@ class Hdf5Format(OutputFormat):
             disk.check()
 
     def _write_records(self, file: Any, disk: PatientFile, shards: Sequence[Shard], advance: Advance):
-        sentences: list[str] = []  # the layout wants all of them in one string
+        sentences: list[str] = []  # the layout stores all of them in one string
         for shard in shards:
             for batch in shard.batches(BATCH_BYTES):
                 ends = np.cumsum(self.layout.rows(batch.lengths))[:-1]
                 for record, vectors in zip(batch.records, np.split(batch.vectors, ends), strict=True):
-                    number = str(len(sentences))
-                    self._create_dataset(file, number, np.ascontiguousarray(self.layout.as_embedded(vectors)))
-                    sentences.append(f'{json.dumps(record.text.strip())}: "{number}"')
+                    name = str(len(sentences))
+                    self._create_dataset(file, name, np.ascontiguousarray(self.layout.as_embedded(vectors)))
+                    sentences.append(f'{json.dumps(record.text.strip())}: "{name}"')
                 disk.check()
                 advance(len(batch.records))
         index = file.create_dataset("sentence_to_index", (1,), dtype=self._h5py.string_dtype())
         index[0] = "{" + ", ".join(sentences) + "}"
 
     def _create_dataset(self, file: Any, name: str, array: np.ndarray):
-        """As `file.create_dataset(name, data=array)`, byte for byte, without what that looks at for each dataset."""
+        """Does what `file.create_dataset(name, data=array)` does, byte for byte, without its overhead per dataset."""
         h5py = self._h5py
         space = h5py.h5s.create_simple(array.shape)
         dataset = h5py.h5d.create(file.id, name.encode(), self._dtype, space, self._properties)
@@ -309,7 +309,7 @@ class NpyFormat(OutputFormat):
 
 
 class NpzFormat(OutputFormat):
-    """The three arrays of a shard, of all records: `vectors`, `lengths` and `records`."""
+    """The three arrays of a shard (`vectors`, `lengths` and `records`), for all records."""
 
     keeps_columns = True
 
@@ -328,7 +328,7 @@ class NpzFormat(OutputFormat):
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """An array of an archive, with a date that is always the same: so is the file."""
+    """The archive entry of an array. Its date is constant, so that the file is reproducible."""
     return zipfile.ZipInfo(f"{name}.npy")
 
 
@@ -353,7 +353,7 @@ FORMATS: dict[str, type[OutputFormat]] = {
 
 
 def find_format(out: Path, name: str | None) -> type[OutputFormat]:
-    """The format of a name, or of the ending of a file's."""
+    """The format with a name, or the one that the ending of a file's name implies."""
     if name is not None:
         if name not in FORMATS:
             suggestion = did_you_mean(name, FORMATS)

@@ -1,7 +1,7 @@
 """
-Records of a corpus, streamed from text, CoNLL, JSON lines, CSV, TSV, Parquet, datasets and standard input.
+Streams the records of a corpus from text, CoNLL, JSON lines, CSV, TSV, Parquet, datasets and standard input.
 
-One line in, one record out: a blank line is an empty record. Of CoNLL a sentence is one.
+Each line is one record, and a blank line is an empty record. In CoNLL files each sentence is one record.
 """
 
 import os
@@ -28,20 +28,20 @@ from ..runtime.extras import import_extra
 
 ALL_COLUMNS = ("all",)  # as `keep_columns`
 OUTPUT_COLUMNS = ("text", "words", "vectors")
-COLUMNS = ("text", "sentence", "words", "tokens")  # names that are known
-ROWS = 100  # of Parquet read at a time; a row may be a book
+COLUMNS = ("text", "sentence", "words", "tokens")  # usual names of the column with the text
+ROWS = 100  # rows of Parquet read at a time; a row may be a whole book
 
 Kind = Literal["text", "conll", "conllu", "jsonl", "csv", "tsv", "parquet"]
 
 
 class Record(NamedTuple):
     """
-    What becomes one record of the output.
+    One record of the input, which becomes one record of the output.
 
     Args:
-        text: As it was given; words with blanks between them.
-        words: `None` where the tokenizer is to find them.
-        columns: What is kept beside the text, by the name of its column; plain values. `None` where nothing is.
+        text: The text as given, or the given words joined by blanks.
+        words: The given words; `None` if the tokenizer splits the text.
+        columns: The values of the kept columns by name, as plain values. `None` if no columns are kept.
     """
 
     text: str
@@ -51,10 +51,12 @@ class Record(NamedTuple):
 
 class Source(NamedTuple):
     """
+    A source of records.
+
     Args:
-        name: A file, a folder, a dataset, or "-".
-        size: Bytes, where they are known.
-        read: Gives the records, and in the place of a bad line its error; it reports the bytes of `size` that it read.
+        name: A file, a folder, a dataset, or "-" for standard input.
+        size: The size in bytes; `None` if it is unknown.
+        read: Yields the records, and the error in place of each bad line. It reports the bytes read, out of `size`.
     """
 
     name: str
@@ -65,16 +67,16 @@ class Source(NamedTuple):
 @dataclass(frozen=True)
 class ReadingOptions:
     """
-    How a corpus is read.
+    Options for reading a corpus.
 
     Args:
-        kind: What is in the files. Default: what their names say.
-        column: Of JSON lines, CSV, TSV, Parquet and datasets, by name; it holds texts or lists of words. Of CoNLL, by
-            number, from 0. Default: one whose name is usual; the first of CoNLL.
-        split: Of datasets.
-        words: Whether the words of a text are what blanks separate. Else the tokenizer finds them.
-        keep_columns: Other columns to keep beside the text: their names (of CoNLL numbers, from 0; of CoNLL-U fields,
-            as "upos"), or `ALL_COLUMNS`.
+        kind: The format of the files. Default: by the endings of their names.
+        column: The column with the texts or lists of words: a name in JSON lines, CSV, TSV, Parquet and datasets, an
+            index (from 0) in CoNLL. Default: a column with a usual name; in CoNLL the first column.
+        split: The split of a dataset.
+        words: Whether the texts are pretokenised: words are separated by blanks. Otherwise the tokenizer splits them.
+        keep_columns: Other columns to keep beside the text: names (in CoNLL indices from 0, in CoNLL-U fields such as
+            "upos"), or `ALL_COLUMNS`.
     """
 
     kind: Kind | None = None
@@ -84,7 +86,7 @@ class ReadingOptions:
     keep_columns: tuple[str, ...] = ()
 
     def open(self, name: str) -> Source:
-        """A file, a dataset on disk or on the Hub, or standard input; what cannot be read is refused here, or later."""
+        """Opens a file, a dataset on disk or on the Hub, or standard input. Errors may also come when it is read."""
         kind = self._kind(name)
         if kind == "dataset":
             return self._dataset(name)
@@ -95,8 +97,8 @@ class ReadingOptions:
             with one_line_errors(f"{name} cannot be read", OSError):
                 size = os.path.getsize(name)
         if kind in ("conll", "conllu"):
-            column = self._column_number(name) if kind == "conll" else FORM
-            kept = None if self.keep_columns == ALL_COLUMNS else self._kept_numbers(name, kind)
+            column = self._column_index(name) if kind == "conll" else FORM
+            kept = None if self.keep_columns == ALL_COLUMNS else self._kept_indices(name, kind)
             return Source(name, size, lambda report: _from_columns(name, column, kept, kind == "conllu", report))
         if kind == "text":
             if self.keep_columns:
@@ -115,17 +117,17 @@ class ReadingOptions:
             raise TextError("Parquet cannot be read from standard input: its index is at the end. Name a file.")
         return kind
 
-    def _column_number(self, name: str) -> int:
+    def _column_index(self, name: str) -> int:
         if self.column is None:
             return 0
         if not self.column.isdigit():
             raise TextError(f"{name} has columns by number, from 0, and none {self.column!r}.")
         return int(self.column)
 
-    def _kept_numbers(self, name: str, kind: str) -> dict[str, int]:
-        """The numbers of the columns of CoNLL to keep, by name."""
+    def _kept_indices(self, name: str, kind: str) -> dict[str, int]:
+        """The indices of the CoNLL columns to keep, by name."""
         if kind == "conllu":
-            names = {field: number for number, field in enumerate(CONLLU_FIELDS)}
+            names = {field: index for index, field in enumerate(CONLLU_FIELDS)}
         else:
             names = {column: int(column) for column in self.keep_columns if column.isdigit()}
         for column in self.keep_columns:
@@ -163,7 +165,7 @@ class ReadingOptions:
         return record._replace(columns={name: _plain(values[name]) for name in kept}) if self.keep_columns else record
 
     def _choose(self, names: Sequence[str], where: str) -> list[str]:
-        """The column of the text, and those to keep."""
+        """The column with the text, then the columns to keep."""
         chosen = find_column(dict.fromkeys(names), self.column, COLUMNS, where)
         wanted = [name for name in names if name != chosen] if self.keep_columns == ALL_COLUMNS else self.keep_columns
         for name in wanted:
@@ -173,7 +175,7 @@ class ReadingOptions:
         return list(dict.fromkeys([chosen, *wanted]))
 
     def _of_value(self, value: Any, where: str) -> Record:
-        """A text, a list of words, or nothing."""
+        """The record of a text, a list of words, or a missing value."""
         if value is None:
             return Record("", [])
         if isinstance(value, str):
@@ -217,7 +219,7 @@ def _of_words(words: list[str]) -> Record:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it; dates, decimals and the like as text."""
+    """The value as JSON can represent it; dates, decimals and the like as text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return without_surrogates(value) if isinstance(value, str) else value
     if isinstance(value, list):
@@ -231,8 +233,10 @@ def _from_columns(
     name: str, column: int, kept: dict[str, int] | None, conllu: bool, report: Report
 ) -> Iterator[Record | TextError]:
     """
+    Yields the sentences of a CoNLL file.
+
     Args:
-        kept: The numbers of further columns to keep, by name; `None` keeps all.
+        kept: The indices of the columns to keep, by name; `None` keeps all of them.
     """
     for sentence in column_sentences(name, conllu=conllu, report=report):
         yield sentence if isinstance(sentence, TextError) else _of_lines(sentence, column, kept, conllu)
@@ -244,16 +248,16 @@ def _of_lines(
     where, first = lines[0]
     if kept is None:
         names = CONLLU_FIELDS if conllu else tuple(map(str, range(len(first))))
-        kept = {name: number for number, name in enumerate(names) if number != column}
-    for number in (column, *kept.values()):
-        if number >= len(first):  # all lines have as many
-            return TextError(f"{where}: there is no column {number} (from 0), only {counted(len(first), 'column')}.")
-    values = {name: [columns[number] for _, columns in lines] for name, number in kept.items()}
+        kept = {name: index for index, name in enumerate(names) if index != column}
+    for index in (column, *kept.values()):
+        if index >= len(first):  # all lines have the same number of columns
+            return TextError(f"{where}: there is no column {index} (from 0), only {counted(len(first), 'column')}.")
+    values = {name: [columns[index] for _, columns in lines] for name, index in kept.items()}
     return _of_words([columns[column] for _, columns in lines])._replace(columns=values or None)
 
 
 def _parquet_values(name: str, columns: list[str], report: Report) -> Iterator[dict[str, list]]:
-    """Columns of a file, some rows at a time."""
+    """Yields columns of a Parquet file, `ROWS` rows at a time."""
     parquet = import_extra("pyarrow.parquet", "parquet")
     reading = f"{name} cannot be read"
     with one_line_errors(reading, Exception):
@@ -272,7 +276,7 @@ def _parquet_values(name: str, columns: list[str], report: Report) -> Iterator[d
 
 
 def open_corpus(sources: Sequence[str], options: ReadingOptions) -> list[Source]:
-    """The sources of a corpus, in order; what is plainly wrong with one of them is found before any is read."""
+    """Opens the sources of a corpus, in order. Obvious errors in any of them are raised before the first is read."""
     if not sources:
         raise TextError("No text was given: name files, datasets, or - for standard input.")
     if list(sources).count(STANDARD_INPUT) > 1:

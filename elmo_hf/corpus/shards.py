@@ -1,9 +1,9 @@
 """
-Shards: files of a few records each, in which a corpus is embedded, there as a whole or not at all.
+Shards: files that hold the vectors of a few records each. They are written atomically.
 
 A shard is a safetensors file of three tensors: `lengths` (records,), the number of words of each record; `vectors`
-(words, size) one record after the other, or (words, layers, size), and of pooled vectors (records, ...) instead; and
-`records`, UTF-8 text, a JSON object with `text` and `words` a line.
+(words, size) or (words, layers, size), one record after the other, and for pooled vectors (records, ...); and
+`records`, UTF-8 text with one JSON object per line, which has `text` and `words`.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ import torch
 from ..errors import ModelError
 from .readers import Record
 
-DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}  # and how safetensors calls them
-NUMPY_DTYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bfloat16": np.dtype("<u2")}  # bits of bf16
+DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}  # with their names in safetensors
+NUMPY_DTYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bfloat16": np.dtype("<u2")}  # bf16 as bits
 ALIGNMENT = 8  # bytes
 ENDING = ".safetensors"
 
@@ -29,12 +29,12 @@ ENDING = ".safetensors"
 @dataclass(frozen=True)
 class Layout:
     """
-    What the vectors of a corpus look like.
+    The layout of the vectors of a corpus.
 
     Args:
-        size: Numbers in a vector.
-        layers: Vectors a word, or `None` where there is one and no dimension for it.
-        pooled: Whether a record has one vector, and not one a word.
+        size: The size of a vector.
+        layers: The number of layers; `None` for one vector per word, without a dimension for layers.
+        pooled: Whether there is one vector per record instead of one per word.
         dtype: "float32", "float16" or "bfloat16".
     """
 
@@ -45,20 +45,20 @@ class Layout:
 
     @property
     def row(self) -> tuple[int, ...]:
-        """The shape of what a word has, or a pooled record: `(size,)` or `(layers, size)`."""
+        """The shape of a row: what a word, or a pooled record, has. `(size,)` or `(layers, size)`."""
         return (self.size,) if self.layers is None else (self.layers, self.size)
 
     @property
     def row_bytes(self) -> int:
-        """Of what a word has, or a pooled record."""
+        """The bytes of a row."""
         return int(np.prod(self.row)) * NUMPY_DTYPES[self.dtype].itemsize
 
     def rows(self, lengths: np.ndarray) -> np.ndarray:
-        """How many rows each record has, `(records,)`, by its number of words."""
+        """The number of rows of each record, `(records,)`, from its number of words."""
         return np.ones_like(lengths) if self.pooled else lengths
 
     def stored(self, layers: Sequence[np.ndarray]) -> np.ndarray:
-        """A record's vectors, `(words, size)` of each layer or `(size,)`, as they are written, `(rows, *row)`."""
+        """Converts a record's vectors, `(words, size)` or `(size,)` per layer, to the stored form, `(rows, *row)`."""
         if self.pooled:
             layers = [layer[None] for layer in layers]
         vectors = layers[0] if self.layers is None else np.stack(layers, axis=1)
@@ -71,7 +71,7 @@ class Layout:
         return stored
 
     def as_embedded(self, stored: np.ndarray) -> np.ndarray:
-        """The way back, but for the precision."""
+        """The inverse of [`stored`], except for the precision."""
         if self.pooled:
             return stored[0]
         return stored if self.layers is None else stored.transpose(1, 0, 2)
@@ -79,10 +79,12 @@ class Layout:
 
 class EmbeddedRecord(NamedTuple):
     """
+    A record of the output, without its vectors.
+
     Args:
-        text: As it was given.
-        words: Those that have vectors.
-        columns: What was kept beside the text, by the name of its column; `None` where nothing was.
+        text: The text as given.
+        words: The words that have vectors.
+        columns: The values of the kept columns by name; `None` if no columns are kept.
     """
 
     text: str
@@ -90,16 +92,16 @@ class EmbeddedRecord(NamedTuple):
     columns: dict[str, Any] | None = None
 
     def to_json(self) -> str:
-        """One line; without `columns` where nothing was kept."""
+        """One line of JSON. It has `columns` only if columns are kept."""
         return json.dumps({name: value for name, value in self._asdict().items() if value is not None}) + "\n"
 
 
 def digest(records: Iterable[Record]) -> str:
-    """Tells whether records are those that a shard was made of."""
-    found = hashlib.sha256()
+    """A digest of records, which a shard stores to recognise its input."""
+    sha256 = hashlib.sha256()
     for record in records:
-        found.update(json.dumps(record).encode() + b"\n")
-    return found.hexdigest()
+        sha256.update(json.dumps(record).encode() + b"\n")
+    return sha256.hexdigest()
 
 
 def write_shard(
@@ -110,9 +112,11 @@ def write_shard(
     source: str,
 ):
     """
+    Writes a shard atomically.
+
     Args:
-        vectors: The number of each record, in any order, and its vectors, layer by layer.
-        source: The [`digest`] of what the records were.
+        vectors: The index of each record, in any order, and its vectors, one array per layer.
+        source: The [`digest`] of the input records.
     """
     lengths = np.array([len(record.words) for record in records], dtype="<i8")
     texts = "".join(record.to_json() for record in records).encode()
@@ -125,14 +129,14 @@ def write_shard(
             file.write(lengths.tobytes())
             places = (file.tell() + layout.row_bytes * np.append(0, rows.cumsum())).tolist()
             missing = set(range(len(records)))
-            for number, layers in vectors:
+            for record, layers in vectors:
                 stored = layout.stored(layers)
-                if stored.shape != (shape := (rows[number], *layout.row)):
-                    raise RuntimeError(f"{path.name}: record {number} has vectors {shape}, not {stored.shape}.")
-                file.seek(places[number])
+                if stored.shape != (shape := (rows[record], *layout.row)):
+                    raise RuntimeError(f"{path.name}: record {record} has vectors {shape}, not {stored.shape}.")
+                file.seek(places[record])
                 file.write(stored.data)
-                missing.discard(number)
-                del layers, stored  # before there are others
+                missing.discard(record)
+                del layers, stored  # before the next ones are computed
             if missing:
                 raise RuntimeError(f"{path.name}: {len(missing)} of {len(records)} records have no vectors.")
             file.seek(places[-1])
@@ -160,12 +164,12 @@ def _header(layout: Layout, records: int, rows: int, text_bytes: int, source: st
 
 class Batch(NamedTuple):
     """
-    Some records of a shard.
+    A few consecutive records of a shard.
 
     Args:
-        records: Their texts and words.
-        lengths: `(records,)`, of words.
-        vectors: `(rows, *layout.row)`; of bf16 its bits.
+        records: The texts and words.
+        lengths: `(records,)`, the number of words of each record.
+        vectors: `(rows, *layout.row)`; bf16 values as their bits.
     """
 
     records: list[EmbeddedRecord]
@@ -175,14 +179,14 @@ class Batch(NamedTuple):
 
 class Shard:
     """
-    A shard that was written.
+    A shard on disk.
 
     Args:
-        path: Its file. One that was cut short (a copy, a crash of the machine) is a `ValueError`.
+        path: The file. A truncated one (an incomplete copy, a crash of the machine) raises a `ValueError`.
 
     Attributes:
-        num_records, num_words, num_rows (`int`): Rows are those of `vectors`.
-        source (`str`): The digest of what was embedded.
+        num_records, num_words, num_rows (`int`): The numbers of records, of words, and of rows of `vectors`.
+        source (`str`): The [`digest`] of the input records.
     """
 
     def __init__(self, path: Path, layout: Layout):
@@ -200,7 +204,7 @@ class Shard:
             self.num_words = int(self._read_lengths(file).sum())
 
     def lengths(self) -> np.ndarray:
-        """Words of each record, `(records,)`."""
+        """The number of words of each record, `(records,)`."""
         with open(self.path, "rb") as file:
             return self._read_lengths(file)
 
@@ -209,7 +213,7 @@ class Shard:
         return np.frombuffer(file.read(self._ends[0]), dtype="<i8")
 
     def texts(self) -> bytes:
-        """A JSON object per record and line: `text`, `words`, and `columns` where some were kept."""
+        """One JSON object per line and record: `text`, `words`, and `columns` if columns are kept."""
         with open(self.path, "rb") as file:
             file.seek(self._start + self._ends[1])
             return file.read()
@@ -219,7 +223,7 @@ class Shard:
         return [EmbeddedRecord(**json.loads(line)) for line in self.texts().splitlines()]
 
     def vectors(self, at_most: int) -> Iterator[bytes]:
-        """All bytes of the vectors, so many at a time."""
+        """Yields all bytes of the vectors, at most `at_most` at a time."""
         with open(self.path, "rb") as file:
             file.seek(self._start + self._ends[0])
             left = self._ends[1] - self._ends[0]
@@ -228,7 +232,7 @@ class Shard:
                 left -= len(piece)
 
     def batches(self, at_most: int) -> Iterator[Batch]:
-        """The records in order, so many at a time as have vectors of `at_most` bytes, or one that has more."""
+        """Yields the records in order, in batches of at most `at_most` bytes of vectors, or of one record."""
         lengths = self.lengths()
         records = self.records()
         rows = self._layout.rows(lengths)
@@ -242,7 +246,7 @@ class Shard:
 
 
 def _groups(rows: np.ndarray, at_most: int) -> Iterator[tuple[int, int]]:
-    """Places `first` to `end` of neighbours that have no more rows together, or of one that has."""
+    """Yields ranges `first` to `end` of records with at most `at_most` rows in total, or of one larger record."""
     first = total = 0
     for place, count in enumerate(rows.tolist()):
         if place > first and total + count > at_most:

@@ -1,4 +1,4 @@
-"""The folder beside an output in which it is made: what was asked, and the shards that are done."""
+"""The work folder of a run, beside its output: the settings, and the finished shards."""
 
 import hashlib
 import json
@@ -22,11 +22,11 @@ RUN = "run.json"
 
 class WorkFolder:
     """
-    `OUT.parts`. It is there from the beginning of a run to its end.
+    The folder `OUT.parts`. It exists from the start of a run to its end.
 
     Args:
-        out: The output.
-        target: The file that is there when all of the output is.
+        out: The output file.
+        target: The file whose existence means that the output is complete.
     """
 
     def __init__(self, out: Path, target: Path):
@@ -35,13 +35,13 @@ class WorkFolder:
     @contextmanager
     def begun(self, settings: dict[str, Any], resume: bool, overwrite: bool) -> Generator[None]:
         """
-        Within, a run that was begun, or goes on if it was begun with the same settings; no other process has it. A
-        failure before the first shard is done leaves nothing behind.
+        Starts a run, or continues one that was started with the same settings, and locks it inside the `with` block. A
+        failure before the first shard is finished leaves nothing behind.
 
         Args:
-            settings: All that the vectors depend on, plain values by name.
-            resume: Whether to go on, if there is something to go on with.
-            overwrite: Whether to begin anew, whatever is there.
+            settings: Everything that the vectors depend on, plain values by name.
+            resume: Whether to continue a stopped run, if there is one.
+            overwrite: Whether to start from the beginning even if there is an output or a stopped run.
         """
         if not self._out.parent.is_dir():
             raise RunError(f"There is no folder {self._out.parent}.")
@@ -64,7 +64,7 @@ class WorkFolder:
     def _begin(self, settings: dict[str, Any], resume: bool, overwrite: bool):
         if not self._is_run():
             raise RunError(f"{self.path} holds no run ({RUN} is missing): remove it.")
-        if resume and self._target.exists() and not overwrite:  # it was killed between its last steps
+        if resume and self._target.exists() and not overwrite:  # killed after the output was complete
             self.remove()
             raise RunError(f"{self._target} is complete: nothing is left to do.")
         if overwrite or not self._has_shards():
@@ -76,7 +76,7 @@ class WorkFolder:
                 f"{self.path} is of a run that was stopped: go on with --resume, or begin anew with --overwrite."
             )
         self._check(settings)
-        for rest in self.path.glob(".*.tmp"):  # of what was being written when the run was killed
+        for rest in self.path.glob(".*.tmp"):  # files that were being written when the run was killed
             rest.unlink()
 
     def _is_run(self) -> bool:
@@ -94,21 +94,23 @@ class WorkFolder:
                     "same, or begin anew with --overwrite."
                 )
 
-    def shard_path(self, number: int) -> Path:
-        """Where a shard is when it is done."""
-        return self.path / f"{number:08}{ENDING}"
+    def shard_path(self, shard: int) -> Path:
+        """The path of a finished shard."""
+        return self.path / f"{shard:08}{ENDING}"
 
-    def shard(self, number: int, layout: Layout) -> Shard:
-        """A shard; that it is not done yet is an error."""
-        return Shard(self.shard_path(number), layout)
+    def shard(self, shard: int, layout: Layout) -> Shard:
+        """Opens a finished shard."""
+        return Shard(self.shard_path(shard), layout)
 
-    def is_done(self, number: int, layout: Layout, source: str) -> bool:
-        """Whether a shard is there, and whole. One of another input than that with the digest `source` is refused."""
+    def is_done(self, shard: int, layout: Layout, source: str) -> bool:
+        """
+        Whether a shard is finished and complete. A shard of an input whose digest is not `source` raises an error.
+        """
         try:
-            shard = self.shard(number, layout)
-        except (FileNotFoundError, ValueError, KeyError, TypeError):  # torn by a crash of the machine
+            finished = self.shard(shard, layout)
+        except (FileNotFoundError, ValueError, KeyError, TypeError):  # truncated by a crash of the machine
             return False
-        if shard.source != source:
+        if finished.source != source:
             raise RunError(
                 f"The input is not the one that the run in {self.path} was begun with: give the same, or begin anew "
                 "with --overwrite."
@@ -117,7 +119,7 @@ class WorkFolder:
 
     @contextmanager
     def written(self) -> Generator[None]:
-        """Within, what cannot be written is one line that says how to go on."""
+        """Turns a write error inside the `with` block into one line that says how to continue."""
         try:
             yield
         except OSError as error:
@@ -127,12 +129,12 @@ class WorkFolder:
             ) from error
 
     def remove(self):
-        """At the end."""
+        """Removes the folder, at the end of the run."""
         shutil.rmtree(self.path)
 
 
 def fingerprint(embedder: ElmoEmbedder) -> dict[str, str]:
-    """Tells a model from others, by its config and its weights, and a tokenizer by how it splits text."""
+    """Digests that identify the model, by its config and weights, and the tokenizer, by how it splits text."""
     config = embedder.model.config.to_dict()
     for name in ("_name_or_path", "transformers_version"):
         config.pop(name, None)

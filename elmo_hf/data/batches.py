@@ -1,24 +1,24 @@
-"""Which sentences go through the model together."""
+"""Splits sentences into batches of similar length."""
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
-BATCH_TOKENS = 4096  # twice as many are no faster, small models or large, and take twice the memory
-SHORT = 8  # items of which at least so many are in a batch
-WINDOW = 4  # batches whose sentences are sorted by length together; their results are in memory together
-WINDOW_IN_ANY_ORDER = 16  # the same where results need not wait for each other; most shards of a corpus have fewer
+BATCH_TOKENS = 4096  # larger batches are not faster, for small and large models alike, and take more memory
+SHORT = 8  # an item is short if at least this many fit into a batch
+WINDOW = 4  # batches per window: its sentences are sorted by length, and its results are in memory at the same time
+WINDOW_IN_ANY_ORDER = 16  # the same where results need not be in order; most shards of a corpus have fewer batches
 
 Item = TypeVar("Item", bound=Sized)
 
 
-def windows(items: Iterable[Item], tokens: int, number: int = WINDOW) -> Iterator[list[Item]]:
+def windows(items: Iterable[Item], tokens: int, num_batches: int = WINDOW) -> Iterator[list[Item]]:
     """
-    The items in order, as many at a time as fill so many batches. Where they are short beside a batch, [`batches`]
-    needs no more than that: no small batch is left over.
+    Yields the items in order, in windows that fill `num_batches` batches. If the items are short compared with a batch,
+    [`batches`] splits a window into exactly that many batches, without a small one at the end.
 
     Args:
-        tokens: The most in a batch.
-        number: Of batches.
+        tokens: The maximum number of tokens per batch.
+        num_batches: The number of batches per window.
     """
     window: list[Item] = []
     size = longest = 0
@@ -27,8 +27,8 @@ def windows(items: Iterable[Item], tokens: int, number: int = WINDOW) -> Iterato
         size += len(item)
         if len(item) <= tokens // SHORT:
             longest = max(longest, len(item))
-        # The longest item may just not fit into a batch, and may be what comes next.
-        if size >= number * (tokens - longest) - longest:
+        # Each batch may leave room for almost the longest item, and the next item may be as long.
+        if size >= num_batches * (tokens - longest) - longest:
             yield window
             window, size, longest = [], 0, 0
     if window:
@@ -37,10 +37,10 @@ def windows(items: Iterable[Item], tokens: int, number: int = WINDOW) -> Iterato
 
 def batches(items: Sequence[Item], tokens: int) -> Iterator[list[int]]:
     """
-    The places of the items, those of similar length together.
+    Yields batches of items of similar length, as lists of their indices.
 
     Args:
-        tokens: The most in a batch. An item that has more is alone.
+        tokens: The maximum number of tokens per batch. A longer item gets a batch of its own.
     """
     batch: list[int] = []
     size = 0

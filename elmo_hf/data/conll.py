@@ -1,4 +1,4 @@
-"""Columns, a word a line and a blank line between sentences: CoNLL and CoNLL-U."""
+"""Reads CoNLL and CoNLL-U: one word per line in columns, and a blank line between sentences."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -8,15 +8,17 @@ from ..errors import TextError, counted
 from .text_sources import LONGEST_LINE, Report, lines_or_errors, source_name
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-LONGEST_SENTENCE = 1_000_000  # lines: they are in memory as a whole
+LONGEST_SENTENCE = 1_000_000  # lines; a sentence is in memory as a whole
 FORM = CONLLU_FIELDS.index("form")
 
 
 class ColumnLine(NamedTuple):
     """
+    One line of a sentence.
+
     Args:
-        where: File and line.
-        columns: What is in them.
+        where: The file and line, for messages.
+        columns: The values of the columns.
     """
 
     where: str
@@ -27,18 +29,19 @@ def column_sentences(
     source: str, *, conllu: bool = False, report: Report = lambda _: None
 ) -> Iterator[list[ColumnLine] | TextError]:
     """
-    The lines of each sentence; in the place of one with a line that cannot be read, or with far too many, its error.
+    Yields the lines of each sentence. A sentence with an unreadable line, or with too many lines, is replaced by its
+    error.
 
     Args:
-        conllu: Whether there are ten fields a line, and comments, multi-word tokens and empty nodes, which are left
-            out. Else columns are separated by tabs or blanks, and are as many in every line.
+        conllu: Whether the file is CoNLL-U, with ten fields per line; comments, multi-word tokens and empty nodes are
+            skipped. Otherwise columns are separated by tabs or blanks, and every line has the same number of them.
     """
     sentence: list[ColumnLine] = []
     problem: TextError | None = None
-    size = 0  # of its lines
+    size = 0  # characters of its lines
     width = len(CONLLU_FIELDS) if conllu else None
-    for number, line in chain(lines_or_errors(source, report), [(0, "")]):
-        where = f"{source_name(source)}, line {number}"
+    for line_number, line in chain(lines_or_errors(source, report), [(0, "")]):
+        where = f"{source_name(source)}, line {line_number}"
         try:
             if isinstance(line, TextError):
                 raise line
@@ -46,8 +49,8 @@ def column_sentences(
                 columns = _fields(line, where) if conllu else _columns(line)
                 width = width or len(columns)
                 if len(columns) not in (width, 0):
-                    found = counted(len(columns), "column")
-                    raise TextError(f"{where}: {found}, and {width} in the lines before{_hint(line)}.")
+                    num_columns = counted(len(columns), "column")
+                    raise TextError(f"{where}: {num_columns}, and {width} in the lines before{_hint(line)}.")
                 if columns and problem is None:
                     sentence.append(ColumnLine(where, columns))
                     size += len(line)
@@ -70,18 +73,18 @@ def _too_long(where: str) -> TextError:
 
 
 def _hint(line: str) -> str:
-    """Blanks separate columns, but also the words of a text."""
+    """A hint that the file may be plain text, whose words are separated by blanks just as columns are."""
     return "" if "\t" in line else ": is it plain text? Columns have a word and what belongs to it on each line"
 
 
 def _columns(line: str) -> list[str]:
-    """Separated by tabs if there are any, else by blanks; other spaces, as in "10\N{NO-BREAK SPACE}000", are no end."""
+    """Columns separated by tabs if there are any, else by blanks; other spaces ("10\N{NO-BREAK SPACE}000") are kept."""
     columns = [column for column in line.split("\t" if "\t" in line else " ") if column.strip()]
     return columns if columns[0] != "-DOCSTART-" else []
 
 
 def _fields(line: str, where: str) -> list[str]:
-    """The ten fields of a syntactic word; of all else nothing."""
+    """The ten fields of a syntactic word; an empty list for comments, multi-word tokens and empty nodes."""
     if line.startswith("#"):
         return []
     fields = line.split("\t")

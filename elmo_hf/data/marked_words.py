@@ -1,4 +1,4 @@
-"""A word that is marked in its sentence: `they sat on the **bank**`."""
+"""Reads a sentence in which a word is marked: `they sat on the **bank**`."""
 
 import re
 from typing import NamedTuple
@@ -14,8 +14,8 @@ class MarkedWord(NamedTuple):
     A word in a sentence.
 
     Attributes:
-        sentence: Without the marks.
-        start, end: The word's characters.
+        sentence: The sentence without the marks.
+        start, end: The offsets of the word in the sentence.
     """
 
     sentence: str
@@ -24,7 +24,7 @@ class MarkedWord(NamedTuple):
 
 
 def read_marked(text: str) -> MarkedWord:
-    """The word between `**` and `**`, of which there must be one."""
+    """Finds the word between `**` and `**`. Exactly one word must be marked."""
     marked = list(MARKED.finditer(text))
     if not marked:
         raise TextError(f"No word is marked in {text!r:.200}: put ** on both sides of one, as in {EXAMPLE}.")

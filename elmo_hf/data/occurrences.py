@@ -1,4 +1,4 @@
-"""The words of sentences and where they stand; every occurrence of a word with its vector."""
+"""The words of sentences with their offsets, and every occurrence of a word with its vector."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -12,12 +12,12 @@ from .sentences import Sentence, chunks
 
 class TokenizedSentence(NamedTuple):
     """
-    A sentence and its words, as its vectors are.
+    A sentence and its words. Each word has one vector.
 
     Attributes:
         text (`str`): The sentence; given words are joined by blanks.
-        words (`list[str]`)
-        offsets (`list[tuple[int, int]]`): Where each word begins and ends in the text.
+        words (`list[str]`): The words.
+        offsets (`list[tuple[int, int]]`): The start and end of each word in the text.
     """
 
     text: str
@@ -27,16 +27,16 @@ class TokenizedSentence(NamedTuple):
 
 class Occurrence(NamedTuple):
     """
-    A word in its place.
+    An occurrence of a word in a sentence.
 
     Attributes:
-        word (`str`)
-        vector (`np.ndarray` of shape `(hidden_size,)` or `(layers, hidden_size)`)
+        word (`str`): The word.
+        vector (`np.ndarray` of shape `(hidden_size,)` or `(layers, hidden_size)`): Its vector.
         sentence (`str`): The text; given words are joined by blanks.
-        start (`int`): Where the word begins in it.
-        end (`int`): Where it ends.
-        number (`int`): Of the sentence among those that were given, from 0.
-        position (`int`): Of the word in the sentence, from 0.
+        start (`int`): The offset of the word's first character in the sentence.
+        end (`int`): The offset after its last character.
+        number (`int`): The index of the sentence in the input, from 0.
+        position (`int`): The index of the word in the sentence, from 0.
     """
 
     word: str
@@ -49,7 +49,7 @@ class Occurrence(NamedTuple):
 
 
 def tokenized(sentences: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator[TokenizedSentence]:
-    """The sentences with their words, in order, lazily."""
+    """Yields the sentences with their words, in order and lazily."""
     for chunk in chunks(sentences):
         if isinstance(chunk[0], str):
             yield from _tokenize(cast(list[str], chunk), tokenizer)
@@ -79,37 +79,37 @@ def occurrences(
     embed: Callable[[Iterable[Sentence]], Iterator[np.ndarray]],
 ) -> Iterator[Occurrence]:
     """
-    Every occurrence of the words, in order. Only sentences that have one of them are embedded.
+    Yields every occurrence of the words, in order. Only sentences that contain one of them are embedded.
 
     Args:
-        embed: Gives the vectors of each sentence, `(…, words, hidden_size)`, in order, lazily.
+        embed: Yields the vectors of each sentence, `(…, words, hidden_size)`, in order and lazily.
     """
-    numbers: deque[tuple[int, Sentence]] = deque()  # of sentences that may have one
-    hits: deque[tuple[int, TokenizedSentence, list[int]]] = deque()  # of those that have, whose vectors are yet to come
+    candidates: deque[tuple[int, Sentence]] = deque()  # sentences that may contain one
+    waiting: deque[tuple[int, TokenizedSentence, list[int]]] = deque()  # sentences that do, until they are embedded
 
     def possible() -> Iterator[Sentence]:
-        for number, sentence in enumerate(sentences):
+        for index, sentence in enumerate(sentences):
             if any(word in sentence for word in words):
-                numbers.append((number, sentence))
+                candidates.append((index, sentence))
                 yield sentence
 
     def wanted() -> Iterator[Sentence]:
-        for found in tokenized(possible(), tokenizer):
-            number, sentence = numbers.popleft()
-            if positions := [position for position, word in enumerate(found.words) if word in words]:
-                hits.append((number, found, positions))
+        for split_sentence in tokenized(possible(), tokenizer):
+            index, sentence = candidates.popleft()
+            if positions := [position for position, word in enumerate(split_sentence.words) if word in words]:
+                waiting.append((index, split_sentence, positions))
                 yield sentence
 
     for vectors in embed(wanted()):
-        number, found, positions = hits.popleft()
+        index, sentence, positions = waiting.popleft()
         for position in positions:
-            start, end = found.offsets[position]
-            vector = vectors[..., position, :].copy()  # not a part of what holds the whole sentence's
-            yield Occurrence(found.words[position], vector, found.text, start, end, number, position)
+            start, end = sentence.offsets[position]
+            vector = vectors[..., position, :].copy()  # a view would keep the vectors of the whole sentence in memory
+            yield Occurrence(sentence.words[position], vector, sentence.text, start, end, index, position)
 
 
 def wanted_words(word: str | Collection[str]) -> frozenset[str]:
-    """One word or several, checked."""
+    """The words to look for, from one word or a collection of words."""
     words = [word] if isinstance(word, str) else word
     if not isinstance(words, Collection) or not words or not all(isinstance(some, str) and some for some in words):
         raise ValueError(f"`word` must be a word, or several in a list, found {word!r:.60}.")

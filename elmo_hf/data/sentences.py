@@ -1,4 +1,4 @@
-"""Sentences as they are given, checked, and as the model reads them: tokenised a few at a time, as far as needed."""
+"""Checks the sentences that a user gives, and tokenises them lazily, a few at a time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -8,15 +8,15 @@ import numpy as np
 from ..errors import TextError
 from ..modeling.tokenization_elmo import ElmoTokenizer
 
-CHUNK = 64  # sentences that are tokenised together
-LONG = 1024  # characters of a text, or words, from which on a sentence is tokenised alone
+CHUNK = 64  # sentences tokenised in one call
+LONG = 1024  # a sentence with more characters (of a text) or words (of a list) is tokenised in a call of its own
 
 Sentence = str | list[str] | tuple[str, ...]
 
 
 class Tokens(NamedTuple):
     """
-    What the model reads of a sentence, or of a part of it.
+    The tokens of a sentence, or of a part of it, as the model reads them.
 
     Attributes:
         input_ids (`np.ndarray` of shape `(tokens,)`)
@@ -28,7 +28,7 @@ class Tokens(NamedTuple):
 
 
 class EncodedSentence:
-    """A sentence that is tokenised. Its length counts the boundaries."""
+    """A tokenised sentence. Its length includes the boundaries."""
 
     def __init__(self, tokens: Tokens):
         self._tokens = tokens
@@ -37,12 +37,12 @@ class EncodedSentence:
         return len(self._tokens.input_ids)
 
     def tokens(self, start: int, stop: int) -> Tokens:
-        """The tokens from `start` to `stop`, boundaries among them."""
+        """The tokens from `start` to `stop`, counting the boundaries."""
         return Tokens(*(values[start:stop] for values in self._tokens))
 
 
 class LongSentence:
-    """Many words, whose tokens are made when they are asked for: they take ten times the memory of the words."""
+    """A long list of words. It is tokenised on demand, since the tokens take ten times the memory of the words."""
 
     def __init__(self, words: list[str] | tuple[str, ...], tokenizer: ElmoTokenizer):
         self._words, self._tokenizer = words, tokenizer
@@ -53,7 +53,7 @@ class LongSentence:
     def tokens(self, start: int, stop: int) -> Tokens:
         """As [`EncodedSentence.tokens`]."""
         words = self._words[max(start - 1, 0) : stop - 1]
-        (encoded,) = encode([words], self._tokenizer)  # between boundaries, which the sentence has at its ends only
+        (encoded,) = encode([words], self._tokenizer)  # adds boundaries, which belong only at the sentence's ends
         place = min(start, 1)
         return encoded.tokens(place, place + stop - start)
 
@@ -62,7 +62,7 @@ TokenSource = EncodedSentence | LongSentence
 
 
 def checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """The sentences one by one; what is none is refused, by its number."""
+    """Yields the sentences one at a time. Anything else in their place raises an error with its index."""
     if isinstance(sentences, (str, bytes)):
         raise TextError("`sentences` must be a list of sentences, found a single one: put it into a list, as [text].")
     if not isinstance(sentences, Iterable) or isinstance(sentences, Mapping):
@@ -71,26 +71,24 @@ def checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
 
 
 def _checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    for number, sentence in enumerate(sentences):
+    for index, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
-            _check_words(sentence, number)
+            _check_words(sentence, index)
         yield sentence
 
 
-def _check_words(words, number: int):
+def _check_words(words, index: int):
     if not isinstance(words, (list, tuple)):
         hint = " Decode bytes first, as text.decode()." if isinstance(words, bytes) else ""
-        raise TextError(f"`sentences[{number}]` must be a string or a list of words, found {words!r:.60}.{hint}")
+        raise TextError(f"`sentences[{index}]` must be a string or a list of words, found {words!r:.60}.{hint}")
     for position, word in enumerate(words):
         if not isinstance(word, str):
-            raise TextError(f"`sentences[{number}][{position}]` must be a word (`str`), found {word!r:.60}.")
+            raise TextError(f"`sentences[{index}][{position}]` must be a word (`str`), found {word!r:.60}.")
 
 
 def encoded(sentences: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator[TokenSource]:
     """
-    The sentences as the model reads them, in order.
-
-    Reads at most `CHUNK` sentences ahead.
+    Yields the tokenised sentences, in order. Reads at most `CHUNK` sentences ahead.
     """
     for chunk in chunks(sentences):
         if len(chunk) == 1 and not isinstance(chunk[0], str) and len(chunk[0]) > LONG:
@@ -100,7 +98,7 @@ def encoded(sentences: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator
 
 
 def encode(sentences: Sequence[Sentence], tokenizer: ElmoTokenizer) -> list[EncodedSentence]:
-    """The sentences, all strings or all lists of words, as the model reads them; tokenised in one call."""
+    """Tokenises sentences in one call; they are all strings or all lists of words."""
     batch = tokenizer(
         list(sentences),
         is_split_into_words=not isinstance(sentences[0], str),
@@ -118,7 +116,10 @@ def encode(sentences: Sequence[Sentence], tokenizer: ElmoTokenizer) -> list[Enco
 
 
 def chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
-    """Neighbours of one kind, strings or lists of words; a long sentence is alone, since all others would be padded."""
+    """
+    Yields consecutive sentences of one kind, strings or lists of words. A long sentence gets a chunk of its own, so
+    that the others are not padded to its length.
+    """
     chunk: list[Sentence] = []
     for sentence in sentences:
         is_long = len(sentence) > LONG

@@ -1,7 +1,7 @@
 """
-Records of files and datasets: rows of JSON lines, CSV, TSV and datasets, each with the place it came from.
+Reads rows of JSON lines, CSV, TSV and datasets, each with its file and line for messages.
 
-A line that cannot be read is given as its error, in its place: who reads decides whether to stop there.
+A line that cannot be read is replaced by its error; the caller decides whether to stop there.
 """
 
 import csv
@@ -27,16 +27,18 @@ from .text_sources import (
 KINDS = {".conllu": "conllu", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 KINDS |= dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll")
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
-LONGEST_FIELD = 1 << 20  # characters of a field of CSV; a quote that never ends is found after as many
+LONGEST_FIELD = 1 << 20  # characters of a CSV field; a missing closing quote is noticed after this many
 
 Item = TypeVar("Item")
 
 
 class Row(NamedTuple):
     """
+    A row of a table.
+
     Args:
-        where: File and line, or dataset and row.
-        values: By the names of their columns; `None` for a blank line.
+        where: The file and line, or the dataset and row, for messages.
+        values: The values by the names of their columns; `None` for a blank line.
     """
 
     where: str
@@ -44,7 +46,9 @@ class Row(NamedTuple):
 
 
 def kind_of(source: str) -> str:
-    """ "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "dataset", or "text" where a file's name does not tell."""
+    """
+    The kind of a source: "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "dataset", or "text" for any other name.
+    """
     if source == STANDARD_INPUT:
         return "text"
     if os.path.isdir(source):
@@ -65,17 +69,17 @@ def kind_of(source: str) -> str:
 
 
 def numbered_lines(source: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file, plain or compressed, counted from 1, without their ends."""
-    for number, line in lines_or_errors(source):
+    """Yields the lines of a file, plain or compressed, with their numbers from 1 and without their line ends."""
+    for line_number, line in lines_or_errors(source):
         if isinstance(line, TextError):
             raise line
-        yield number, line
+        yield line_number, line
 
 
 def json_rows(source: str, report: Report = lambda _: None) -> Iterator[Row | TextError]:
-    """The objects of JSON lines."""
-    for number, line in lines_or_errors(source, report):
-        yield line if isinstance(line, TextError) else _json_row(line, f"{source_name(source)}, line {number}")
+    """Yields the objects of a JSON lines file."""
+    for line_number, line in lines_or_errors(source, report):
+        yield line if isinstance(line, TextError) else _json_row(line, f"{source_name(source)}, line {line_number}")
 
 
 def _json_row(line: str, where: str) -> Row | TextError:
@@ -94,14 +98,14 @@ def table_rows(
     source: str, delimiter: str, report: Report = lambda _: None, *, has_names: bool = True
 ) -> Iterator[Row | TextError]:
     """
-    The rows of CSV (`","`) or TSV (`"\\t"`) under their names, which are the first line.
+    Yields the rows of a CSV (`","`) or TSV (`"\\t"`) file. The first line holds the names of the columns.
 
     Args:
-        has_names: Else the first line is a row too, and the names are the columns' numbers: "0", "1" and so on.
+        has_names: Whether there is a line of names. Otherwise the columns are named "0", "1" and so on.
     """
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     lines = _TableLines(source, report)
-    # Quotes have a meaning in CSV; in TSV they are characters as any other.
+    # Quotes are special in CSV; in TSV they are ordinary characters.
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     names: list[str] | None = None
@@ -140,15 +144,15 @@ def _table_row(values: list[str], names: list[str], where: str, has_names: bool)
 
 class _TableLines:
     """
-    Lines for `csv.reader`. A quote may open a row of many lines and prove a mistake at the end: those after the first
-    are then read again.
+    Lines for `csv.reader`. A stray quote may swallow many lines into one row before the error shows; the lines after
+    the first are then read again.
     """
 
     def __init__(self, source: str, report: Report):
         self._name = source_name(source)
         self._lines = lines_or_errors(source, report)
         self._row: list[tuple[int, str | TextError]] = []
-        self._size = 0  # of the row
+        self._size = 0  # characters of the row
         self._again: deque[tuple[int, str | TextError]] = deque()
 
     @property
@@ -160,15 +164,15 @@ class _TableLines:
         self._row, self._size = [], 0
 
     def go_back(self):
-        """To the second line of the row."""
+        """Goes back to the second line of the row."""
         self._again.extendleft(reversed(self._row[1:]))
 
     def __iter__(self) -> "_TableLines":
         return self
 
     def __next__(self) -> str:
-        number, line = self._again.popleft() if self._again else next(self._lines)
-        self._row.append((number, line))
+        line_number, line = self._again.popleft() if self._again else next(self._lines)
+        self._row.append((line_number, line))
         if isinstance(line, TextError):
             raise line
         self._size += len(line)
@@ -180,17 +184,17 @@ class _TableLines:
 
 
 def dataset_rows(source: str, split: str) -> Iterator[Row]:
-    """The rows of a dataset on disk or on the Hub; labels as their names."""
+    """Yields the rows of a dataset on disk or on the Hub. Labels are replaced by their names."""
     is_saved = os.path.isdir(source)
     dataset = load_saved_dataset(source, split) if is_saved else load_named_dataset(source, split, streaming=False)
     named = {name: _label_names(feature) for name, feature in dataset.features.items()}
-    for number, row in enumerate(dataset):
-        where = f"{source}, row {number}"
+    for index, row in enumerate(dataset):
+        where = f"{source}, row {index}"
         yield Row(where, {name: _with_names(value, named[name], where) for name, value in row.items()})
 
 
 def _label_names(feature: Any) -> Sequence[str] | None:
-    """Of a `ClassLabel`, or a list of them."""
+    """The names of a `ClassLabel`, or of a list of them."""
     return getattr(getattr(feature, "feature", feature), "names", None)
 
 
@@ -204,24 +208,17 @@ def _with_names(value: Any, names: Sequence[str] | None, where: str) -> Any:
     return names[value]
 
 
-# ---- what is made of them
-
-
+# ---- errors and columns
 def without_errors(items: Iterable[Item | TextError]) -> Iterator[Item]:
-    """The items up to the first error, which is raised."""
+    """Yields the items, and raises the first error among them."""
     for item in items:
         if isinstance(item, TextError):
             raise item
         yield item
 
 
-def filled_rows(rows: Iterable[Row | TextError]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows that are not blank, up to the first error, which is raised."""
-    return ((row.where, row.values) for row in without_errors(rows) if row.values is not None)
-
-
 def find_column(row: Mapping[str, Any], wanted: str | None, usual: Sequence[str], where: str) -> str:
-    """The name of a column that is wanted, or the first usual one that is there."""
+    """The name of the wanted column, or the first of the usual names that the row has."""
     for name in [wanted] if wanted is not None else usual:
         if name in row:
             return name
@@ -233,7 +230,6 @@ def find_column(row: Mapping[str, Any], wanted: str | None, usual: Sequence[str]
 __all__ = [
     "Row",
     "dataset_rows",
-    "filled_rows",
     "find_column",
     "json_rows",
     "kind_of",

@@ -1,6 +1,6 @@
 """
-Where text comes from: files line by line, plain or compressed, and datasets on disk or by name. What is wrong with them
-is one line for the user.
+Reads text from files line by line, plain or compressed, and from datasets on disk or on the Hub. Every problem with
+them is an error of one line.
 """
 
 import bz2
@@ -22,21 +22,21 @@ from ..runtime.extras import import_extra
 
 STANDARD_INPUT = "-"
 BLOCK = 1 << 16  # bytes of text read at a time
-# Bytes. A small compressed file may hold a line without end, and a line is in memory as a whole: embedding one of this
-# length that is nothing but short words takes 2.5 GB.
+# Bytes. A line is in memory as a whole, and a small compressed file may hold an enormous one. Embedding a line of this
+# length that consists of short words takes 2.5 GB.
 LONGEST_LINE = 1 << 22
-OVERLONG = b"\0longer\0"  # stands for such a line, and is no text, as it holds NUL
+OVERLONG = b"\0longer\0"  # replaces a longer line; it is not text, since it holds NUL
 XZ_MEMORY = 1 << 28  # bytes for the window of a decompressor; `xz -9` needs a quarter of it
-ROWS = 100  # of a dataset read at a time; a row may be a book
+ROWS = 100  # rows of a dataset read at a time; a row may be a whole book
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
 GUESSED_FROM = 10_000  # bytes of a line from which its encoding is guessed
 GZIP, XZ, ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
-# `BZh9` alone could be a word; what follows is the mark of a block, or of the end.
+# `BZh9` on its own could be a word; the magic number of a block, or of the end, follows it.
 BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
 
-# Python takes these for white space, Unicode and the tokenizer do not.
+# Python treats these as white space; Unicode and the tokenizer do not.
 SEPARATORS = re.compile("[\x1c-\x1f]")
 PRETOKENIZED_WORD = re.compile("[\\S\x1c-\x1f]+")
 
@@ -50,7 +50,7 @@ Report = Callable[[int], object]
 
 
 def split_words(sentence: str) -> list[str]:
-    """The words of a pretokenised sentence: what blanks separate, as the tokenizer's "whitespace" splitting has it."""
+    """The words of a pretokenised sentence, separated by blanks, as the tokenizer's "whitespace" splitting does."""
     if sentence.isprintable() or not SEPARATORS.search(sentence):  # the first test is cheap, and nearly always enough
         return sentence.split()
     return PRETOKENIZED_WORD.findall(sentence)
@@ -60,8 +60,8 @@ def split_words(sentence: str) -> list[str]:
 
 
 def read_lines(path: str, report: Report) -> Iterator[list[str]]:
-    """The lines of a file, many at a time. They end with `\\n` only: other breaks are characters of a sentence."""
-    done = 0  # lines
+    """Yields the lines of a file, many at a time. Only `\\n` ends a line: other breaks are part of a sentence."""
+    done = 0  # lines read so far
     for text in _whole_lines(path, report):
         lines = _decode(text, source_name(path), done)
         yield lines
@@ -70,7 +70,8 @@ def read_lines(path: str, report: Report) -> Iterator[list[str]]:
 
 def lines_or_errors(path: str, report: Report = lambda _: None) -> Iterator[tuple[int, str | TextError]]:
     """
-    The lines of a file one by one, counted from 1, without their ends; in the place of one that is no text its error.
+    Yields the lines of a file one at a time, with their numbers from 1 and without their line ends. A line that is not
+    text is replaced by its error.
     """
     done = 0
     for text in _whole_lines(path, report):
@@ -80,21 +81,21 @@ def lines_or_errors(path: str, report: Report = lambda _: None) -> Iterator[tupl
 
 
 def source_name(path: str) -> str:
-    """What a message calls it."""
+    """The name of a source in messages."""
     return "standard input" if path == STANDARD_INPUT else path
 
 
 def _whole_lines(path: str, report: Report) -> Iterator[bytes]:
-    """One or more lines at a time, without the end of the last one; `OVERLONG` begins one that is too long."""
-    unfinished: list[bytes] = []  # the pieces of the last line, whose end is not read yet
-    size = 0  # of them
+    """Yields one or more lines at a time, without the end of the last. A line too long starts with `OVERLONG`."""
+    unfinished: list[bytes] = []  # the pieces of the last line, whose end has not been read yet
+    size = 0  # bytes of these pieces
     for block in _read_blocks(path, report):
         whole, newline, rest = block.rpartition(b"\n")
         if newline:
             yield b"".join([*unfinished, whole])
             unfinished = [rest]
         elif 0 in block:
-            unfinished = [b"\0"]  # no text, and perhaps without an end: that it is none is all that is kept
+            unfinished = [b"\0"]  # not text, and perhaps endless: only this fact is kept
         elif size + len(block) > LONGEST_LINE:
             unfinished = [OVERLONG]
         else:
@@ -107,7 +108,7 @@ def _whole_lines(path: str, report: Report) -> Iterator[bytes]:
 
 
 def _decode(text: bytes, name: str, done: int) -> list[str]:
-    """The lines of a text that begins after `done` others."""
+    """Decodes lines; `done` lines of the file come before them."""
     if done == 0:
         text = text.removeprefix(BYTE_ORDER_MARK)
     if (nul := text.find(0)) >= 0:
@@ -129,13 +130,13 @@ def _decode(text: bytes, name: str, done: int) -> list[str]:
 
 
 def _decode_each(text: bytes, name: str, done: int) -> Sequence[str | TextError]:
-    """The same, with an error in the place of each line that is no text."""
+    """As [`_decode`], with an error in place of each line that is not text."""
     try:
         return _decode(text, name, done)
     except TextError as error:
         if b"\n" not in text:
             return [error]
-    return [line for number, part in enumerate(text.split(b"\n")) for line in _decode_each(part, name, done + number)]
+    return [line for place, part in enumerate(text.split(b"\n")) for line in _decode_each(part, name, done + place)]
 
 
 def _not_text(name: str, line: int, reason: str, encoding: str | None) -> TextError:
@@ -169,7 +170,7 @@ def _decodes(text: bytes, encoding: str) -> bool:
 
 
 def _read_blocks(path: str, report: Report) -> Iterator[bytes]:
-    """The bytes of a file, decompressed."""
+    """Yields the decompressed bytes of a file."""
     name = source_name(path)
     with one_line_errors(f"{name} cannot be read", OSError):
         raw = _standard_input() if path == STANDARD_INPUT else open(path, "rb")  # noqa: SIM115 (closed below)
@@ -178,7 +179,7 @@ def _read_blocks(path: str, report: Report) -> Iterator[bytes]:
             file = _decompressed(raw, name)
         position, block = 0, b"..."
         while block:
-            # Each library has errors of its own for damaged data.
+            # Each library raises its own errors for damaged data.
             with one_line_errors(f"{name} is damaged or was cut short, fetch it again", Exception):
                 block = file.read(BLOCK)
             if raw.seekable():
@@ -188,12 +189,12 @@ def _read_blocks(path: str, report: Report) -> Iterator[bytes]:
 
 
 def _standard_input() -> io.BufferedReader:
-    """Bytes of a descriptor of its own, which can be closed as a file's."""
+    """Standard input under a descriptor of its own, which can be closed like that of a file."""
     return open(os.dup(sys.stdin.fileno()), "rb")
 
 
 def _decompressed(raw: io.BufferedReader, path: str) -> io.BufferedIOBase:
-    """The file, seen through what its first bytes ask for, whatever its name says."""
+    """The file, decompressed as its first bytes require, whatever its name is."""
     start = raw.peek(16)
     if start.startswith(GZIP):
         return gzip.GzipFile(fileobj=raw)
@@ -220,11 +221,11 @@ def _import_zstandard(path: str) -> ModuleType:
 
 class _XzStreams(io.RawIOBase):
     """
-    Reads xz with a limit on its memory, which `lzma.LZMAFile` does not have: a small file may ask for 4 GiB.
+    Reads xz with a limit on memory, which `lzma.LZMAFile` does not have: a small file may demand 4 GiB.
 
     Args:
         raw: The compressed file.
-        name: Of it, for messages.
+        name: The name of the file, for messages.
     """
 
     def __init__(self, raw: io.BufferedIOBase, name: str):
@@ -253,7 +254,7 @@ class _XzStreams(io.RawIOBase):
                     raise TextError(f"{self._name} {needed}: compress it again with `xz -9` or less.") from error
                 if self._is_first:
                     raise
-                return 0  # what follows the last stream is none: passed over, as `lzma.LZMAFile` does
+                return 0  # data after the last stream is ignored, as `lzma.LZMAFile` does
         buffer[: len(text)] = text
         return len(text)
 
@@ -266,7 +267,7 @@ class _XzStreams(io.RawIOBase):
 
 
 class _ZstandardFrames(io.RawIOBase):
-    """Reads with the `zstandard` package, of which the own reader takes a file that was cut short for complete."""
+    """Reads with the `zstandard` package, whose own reader accepts a truncated file as complete."""
 
     def __init__(self, library: ModuleType, raw: io.BufferedReader):
         self._raw = raw
@@ -284,7 +285,7 @@ class _ZstandardFrames(io.RawIOBase):
                 data, self._frame, self._is_fresh = self._frame.unused_data, self._new_frame(), True
             else:
                 data = b""
-            data = data or self._raw.read(1 << 10)  # little: all that is in it is decompressed at once
+            data = data or self._raw.read(1 << 10)  # a small block, since all of it is decompressed at once
             if not data:
                 if not self._is_fresh:
                     raise EOFError("the last frame is not complete")
@@ -300,14 +301,14 @@ class _ZstandardFrames(io.RawIOBase):
 
 
 def is_saved_dataset(folder: str) -> bool:
-    """Whether `save_to_disk` of the `datasets` library has written it."""
+    """Whether `save_to_disk` of the `datasets` library has written a folder."""
     with one_line_errors(f"{folder} cannot be read", OSError):
         names = set(os.listdir(folder))
     return any(names >= files for files in SAVED_DATASET)
 
 
 def load_saved_dataset(folder: str, split: str) -> Any:
-    """A split of a dataset on disk; the dataset itself if it has none."""
+    """Loads a split of a dataset on disk, or the dataset itself if it has no splits."""
     datasets = _import_datasets(folder)
     with one_line_errors(f"The dataset {folder} cannot be loaded", Exception):
         dataset = datasets.load_from_disk(folder)
@@ -322,7 +323,7 @@ def load_saved_dataset(folder: str, split: str) -> Any:
 
 
 def load_named_dataset(name: str, split: str, *, streaming: bool) -> Any:
-    """A split of a dataset on the Hub, by `name` or `name:config`."""
+    """Loads a split of a dataset on the Hub, named as `name` or `name:config`."""
     datasets = _import_datasets(name)
     path, _, config = name.partition(":")
     problem = f"{name} is no file and no folder, and a dataset of this name cannot be loaded"
@@ -332,22 +333,22 @@ def load_named_dataset(name: str, split: str, *, streaming: bool) -> Any:
 
 class DatasetColumns:
     """
-    Some columns of a dataset, many rows at a time.
+    Columns of a dataset, read many rows at a time.
 
     Args:
-        name: Of the dataset, for messages.
-        dataset: As [`load_saved_dataset`] and [`load_named_dataset`] give it.
-        choose: Chooses columns among the names that are there, or refuses them.
+        name: The name of the dataset, for messages.
+        dataset: The dataset, from [`load_saved_dataset`] or [`load_named_dataset`].
+        choose: Selects columns from the available names, or raises an error.
 
     Attributes:
-        size (`int`, *optional*): Bytes; `None` if the length of the dataset is not known.
+        size (`int`, *optional*): The size in bytes; `None` if the length of the dataset is unknown.
     """
 
     def __init__(self, name: str, dataset: Any, choose: Callable[[Sequence[str]], list[str]]):
         self.name, self._choose = name, choose
         self._rows: int | None = None
         self.size: int | None = None
-        if dataset.column_names is not None:  # not known of every stream
+        if dataset.column_names is not None:  # unknown for some streams
             dataset = dataset.select_columns(choose(dataset.column_names))
         if hasattr(dataset, "num_rows"):
             dataset = dataset.with_format(None)
@@ -355,7 +356,7 @@ class DatasetColumns:
         self._dataset = dataset
 
     def read(self, report: Report) -> Iterator[dict[str, list]]:
-        """The values of each column, some rows at a time; the bytes of `size` that were read are reported."""
+        """Yields the values of each column, `ROWS` rows at a time, and reports the bytes read, out of `size`."""
         reading = f"{self.name} cannot be read"
         with one_line_errors(reading, Exception):
             batches = iter(self._dataset.iter(batch_size=ROWS))
@@ -395,7 +396,7 @@ def may_be_dataset(name: str) -> bool:
 
 @contextmanager
 def one_line_errors(problem: str, kind: type[Exception]) -> Generator[None]:
-    """Turns errors of a kind into a [`TextError`] that says what the problem is."""
+    """Turns errors of one kind into a [`TextError`] that names the problem."""
     try:
         yield
     except TextError:

@@ -1,4 +1,4 @@
-"""Text in, contextual vectors out."""
+"""Embedding: contextual vectors of words, sentences and documents."""
 
 from ..data.batches import BATCH_TOKENS
 from ..data.occurrences import Occurrence, TokenizedSentence

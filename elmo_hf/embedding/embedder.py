@@ -1,4 +1,4 @@
-"""Text in, contextual vectors out."""
+"""[`ElmoEmbedder`]: contextual vectors of words, sentences and documents."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator
@@ -23,19 +23,19 @@ from .layers import Layers
 from .request import EmbeddingRequest
 from .sentence_files import write_sentence_files
 
-# Options of `from_pretrained` that say where files are: for the model and for the tokenizer.
-WHERE = {"cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token"}
+# Options of `from_pretrained` that locate files; the model and the tokenizer both get them.
+LOCATION_OPTIONS = {"cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token"}
 
 
 class ElmoEmbedder:
     """
-    Gives the vectors of words and sentences, in any number. Texts are batched by length and budget, and each distinct
-    word goes through the character encoder once; what comes out is the same as one sentence at a time, to 1e-5.
+    Computes the vectors of words and sentences. Texts are batched by length within a budget of tokens, and each
+    distinct word goes through the character encoder once. The vectors equal those of one sentence at a time to 1e-5.
 
     Args:
-        model ([`ElmoModel`]): It is set to evaluation mode, and keeps the vectors of words over calls
-            ([`~ElmoModel.cache_words`]) from here on.
-        tokenizer ([`ElmoTokenizer`]): The model's.
+        model ([`ElmoModel`]): The model. It is set to evaluation mode, and caches the vectors of words across calls
+            ([`~ElmoModel.cache_words`]).
+        tokenizer ([`ElmoTokenizer`]): The model's tokenizer.
 
     Example:
 
@@ -64,21 +64,23 @@ class ElmoEmbedder:
         **kwargs: Any,
     ) -> "ElmoEmbedder":
         """
+        Loads an embedder.
+
         Args:
-            model: A folder or a name on the Hub, of an encoder or of what has one: a language model, a tagger, a
-                classifier. Default: the model that comes with this package.
-            device: Default: the CPU.
-            dtype: Default: as it was saved.
-            kwargs: Further options of [`ElmoModel.from_pretrained`], as `quantization_config` or `revision`.
+            model: A folder or a name on the Hub. It holds an encoder, or a model that contains one: a language model, a
+                tagger or a classifier. Default: the model that comes with this package.
+            device: The device of the model. Default: the CPU.
+            dtype: The dtype of the weights. Default: the dtype that they were saved in.
+            kwargs: Further options of [`ElmoModel.from_pretrained`], such as `quantization_config` or `revision`.
         """
         name = default_model() if model is None else find_model(os.fspath(model))
-        where = {option: value for option, value in kwargs.items() if option in WHERE}
+        where = {option: value for option, value in kwargs.items() if option in LOCATION_OPTIONS}
         if dtype is not None:
             kwargs["dtype"] = dtype
         with loading_errors(name):
-            found = ElmoModel.from_pretrained(name, output_loading_info=True, **kwargs)
+            result = ElmoModel.from_pretrained(name, output_loading_info=True, **kwargs)
             tokenizer = ElmoTokenizer.from_pretrained(name, **where)
-        loaded, loading = cast(tuple[ElmoModel, dict[str, Any]], found)
+        loaded, loading = cast(tuple[ElmoModel, dict[str, Any]], result)
         if missing := sorted(loading["missing_keys"]):
             raise ModelError(
                 f"{name} holds no ELMo, or a part of one: it lacks {counted(len(missing), 'weight')}, such as "
@@ -88,12 +90,12 @@ class ElmoEmbedder:
 
     def save_pretrained(self, folder: str | os.PathLike, pooling: str = "mean"):
         """
-        Saves the model and its tokenizer, for `from_pretrained` of this class and of the Auto classes, and for
-        `sentence_transformers.SentenceTransformer(folder)`, whose vectors are then those of `embed(pooling=...)`.
+        Saves the model and its tokenizer for `from_pretrained` of this class and of the Auto classes. The folder also
+        loads in `sentence_transformers.SentenceTransformer(folder)`, which gives the vectors of `embed(pooling=...)`.
 
         Args:
-            folder: It must not exist yet, or be empty.
-            pooling: `"mean"` or `"max"`.
+            folder: The folder to write. It must not exist yet, or be empty.
+            pooling: The pooling in sentence-transformers, `"mean"` or `"max"`.
         """
         with staged_folder(folder) as stage:
             self.model.save_pretrained(stage)
@@ -102,12 +104,12 @@ class ElmoEmbedder:
 
     @property
     def hidden_size(self) -> int:
-        """Numbers in a vector."""
+        """The size of a vector."""
         return self.model.config.hidden_size
 
     @property
     def num_layers(self) -> int:
-        """Layers of the model, the token layer included."""
+        """The number of layers of the model, including the token layer."""
         return self.model.config.num_hidden_layers + 1
 
     # ---- vectors
@@ -123,25 +125,27 @@ class ElmoEmbedder:
         return_tensors: str = "np",
     ) -> Any:
         """
-        The vectors of all words, or of all sentences.
+        Computes the vectors of all words, or of all sentences.
 
         Args:
-            sentences: Texts, or lists of words, or both. In a list of strings each one is a text.
-            layers: `"mix"` (of all layers, as the model weighs them), `"top"`, `"average"` or a number, 0 being the
-                token layer, for one vector a word; `"all"` or a list of numbers for one of each layer.
-            pooling: `"mean"` or `"max"` over the words of a sentence. Default: none.
-            boundaries: Whether the vectors of `<S>` and `</S>` are among them.
-            batch_tokens: The most that go through the model together. It bounds memory, and changes no vector.
-            progress: `True` for a bar, or what is called with the numbers of sentences and tokens done so far.
-            return_tensors: `"np"` for float32 arrays, `"pt"` for tensors as the model gives them.
+            sentences: Texts, lists of words, or both. In a list of strings, each string is a text.
+            layers: `"mix"` (the model's weighted sum of all layers), `"top"`, `"average"` or the index of a layer (0 is
+                the token layer) for one vector per word; `"all"` or a list of indices for one vector per word and
+                layer.
+            pooling: `"mean"` or `"max"` over the words of a sentence. Default: no pooling.
+            boundaries: Whether to include the vectors of `<S>` and `</S>`.
+            batch_tokens: The maximum number of tokens per batch. It bounds memory and does not change the vectors.
+            progress: `True` for a progress bar, or a function that is called with the numbers of sentences and tokens
+                done so far.
+            return_tensors: `"np"` for float32 arrays, `"pt"` for tensors on the model's device and in its dtype.
 
         Returns:
-            Without pooling a list of `(words, hidden_size)` or `(layers, words, hidden_size)`, one a sentence, with no
-            words for an empty one. With pooling `(sentences, hidden_size)` or `(sentences, layers, hidden_size)`, zeros
-            for an empty one.
+            Without pooling, a list with one array per sentence, `(words, hidden_size)` or `(layers, words,
+            hidden_size)`; an empty sentence has 0 words. With pooling, one array `(sentences, hidden_size)` or
+            `(sentences, layers, hidden_size)`; an empty sentence has zeros.
         """
         request = self._request(layers, pooling, boundaries, batch_tokens, return_tensors)
-        return request.together(request.vectors(checked(sentences), ProgressReport(progress, sentences)))
+        return request.collect(request.vectors(checked(sentences), ProgressReport(progress, sentences)))
 
     def embed_iter(
         self,
@@ -154,8 +158,8 @@ class ElmoEmbedder:
         return_tensors: str = "np",
     ) -> Iterator[Any]:
         """
-        As [`~ElmoEmbedder.embed`], one sentence after the other, for input of any size: it is read as the results are
-        asked for, 4 batches and 64 sentences ahead at most, and memory does not grow.
+        As [`~ElmoEmbedder.embed`], but yields the result of one sentence at a time, for input of any size. The input is
+        read lazily, at most 4 batches and 64 sentences ahead, so memory does not grow.
         """
         request = self._request(layers, pooling, boundaries, batch_tokens, return_tensors)
         return request.vectors(checked(sentences), ProgressReport(progress, sentences))
@@ -169,11 +173,11 @@ class ElmoEmbedder:
         return_tensors: str = "np",
     ) -> Iterator[Any]:
         """
-        The vectors of one text or list of words whose vectors do not fit into memory, in order, a piece at a time; the
-        same as those of the whole. (What fits, `embed` takes as any sentence.)
+        Yields the vectors of one document in order, one piece at a time. Use it for a document whose vectors do not fit
+        into memory; `embed` handles any other as a sentence. The vectors are the same as those of the whole document.
 
-        The text is read twice, first backward and then in both directions. A list of words is tokenised piece by piece,
-        a text as a whole.
+        The document is read twice, first backward and then in both directions. A list of words is tokenised piece by
+        piece, a text as a whole.
 
         ```python
         >>> vectors = np.lib.format.open_memmap("book.npy", "w+", np.float32, (len(words), embedder.hidden_size))
@@ -186,7 +190,7 @@ class ElmoEmbedder:
         Args:
             document: A text, or a list of words.
             layers, boundaries, return_tensors: As in [`~ElmoEmbedder.embed`].
-            piece_tokens: The most that go through the model together.
+            piece_tokens: The maximum number of tokens per piece.
 
         Yields:
             `(words, hidden_size)` or `(layers, words, hidden_size)`
@@ -197,16 +201,16 @@ class ElmoEmbedder:
     # ---- words
 
     def tokenize(self, sentences: Iterable[Sentence]) -> Iterator[TokenizedSentence]:
-        """The words of each sentence and where they stand in it, one for each of its vectors; in order, lazily."""
+        """Yields each sentence with its words and their offsets, in order and lazily: one word per vector."""
         return tokenized(checked(sentences), self.tokenizer)
 
     def words(self, texts: Iterable[Sentence], word: str | Collection[str], layers: Layers = "mix") -> list[Occurrence]:
         """
-        Every occurrence of a word with its vector, its sentence and its place in it.
+        Finds every occurrence of a word, with its vector, its sentence and its position.
 
         Args:
-            texts: Sentences, as in [`~ElmoEmbedder.embed`]. Only those that have the word go through the model.
-            word: One, or several, as `["bank", "Bank", "banks"]`: exactly as they are written.
+            texts: Sentences, as in [`~ElmoEmbedder.embed`]. Only sentences that contain the word go through the model.
+            word: One word or several, such as `["bank", "Bank", "banks"]`. The match is exact and case-sensitive.
             layers: As in [`~ElmoEmbedder.embed`].
         """
         return list(self.words_iter(texts, word, layers))
@@ -214,7 +218,7 @@ class ElmoEmbedder:
     def words_iter(
         self, texts: Iterable[Sentence], word: str | Collection[str], layers: Layers = "mix"
     ) -> Iterator[Occurrence]:
-        """As [`~ElmoEmbedder.words`], one after the other, for texts of any size."""
+        """As [`~ElmoEmbedder.words`], but yields one occurrence at a time, for texts of any size."""
         return occurrences(checked(texts), wanted_words(word), self.tokenizer, self._request(layers).vectors)
 
     def neighbors(
@@ -228,7 +232,7 @@ class ElmoEmbedder:
         exact: bool | None = None,
     ) -> list[Neighbour]:
         """
-        The words of a corpus that are most like a word in its sentence, by the cosines of their vectors.
+        Finds the words of a corpus that are most similar to a word in its sentence, by the cosine of their vectors.
 
         ```python
         >>> index = ElmoIndex.build(embedder, sentences, "my-index")
@@ -237,16 +241,16 @@ class ElmoEmbedder:
         ```
 
         Args:
-            query: A sentence with one word between `**` and `**`; an occurrence, as [`~ElmoEmbedder.words`] gives them;
-                or a vector `(hidden_size,)`. The last two must be of the index's layers.
-            index: One of this model's vectors; that of another one is refused.
-            k: How many; fewer where there are not so many.
-            same_word: Whether only occurrences of the same word are wanted, whatever its case.
-            distinct: Whether of each word only the nearest occurrence is wanted.
-            exact: Whether to compare with all vectors, even where the index has a graph for approximate search.
+            query: A sentence with one word between `**` and `**`; an occurrence, as [`~ElmoEmbedder.words`] returns it;
+                or a vector `(hidden_size,)`. The last two must come from the layers of the index.
+            index: An index built with this model. An index of another model is refused.
+            k: The maximum number of neighbours.
+            same_word: Whether to return only occurrences of the same word. Case is ignored.
+            distinct: Whether to return only the nearest occurrence of each word.
+            exact: Whether to compare with all vectors, even if the index has a graph for approximate search.
 
         Returns:
-            The nearest first.
+            The neighbours, the nearest first.
         """
         return neighbors(self, query, index, k, same_word=same_word, distinct=distinct, exact=exact)
 

@@ -1,4 +1,4 @@
-"""What is asked of an embedder, and how it is done."""
+"""A checked request to an embedder: sentences are batched, run through the model and put back into order."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from ..errors import ModelError
 from ..modeling.modeling_elmo import ElmoModel
 from ..modeling.pooling_elmo import pool
 from ..modeling.tokenization_elmo import ElmoTokenizer
-from ..runtime.memory import give_back_freed_memory
+from ..runtime.memory import release_freed_memory
 from ..runtime.progress import ProgressReport
 from .documents import document_parts, document_pieces, join_parts, pool_parts
 from .layers import LayerChoice, Layers, check_pooling
@@ -43,30 +43,31 @@ class EmbeddingRequest:
         self.model, self.tokenizer, self.choice = model, tokenizer, LayerChoice(layers, model)
         self.pooling, self.boundaries, self.batch_tokens = pooling, boundaries, batch_tokens
         self.as_numpy = return_tensors == "np"
-        self._size: int = model.config.hidden_size  # asked of the config, for every sentence, it takes its time
+        self._size: int = model.config.hidden_size  # a property that is slow to compute for every sentence
 
     def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
-        """The result for each sentence, in order, lazily."""
-        room = self._new(0)
+        """Yields the result of each sentence, in order and lazily."""
+        buffer = self._new(0)
         with report or ProgressReport() as report:
             for window in self._windows(sentences):
                 size = sum(self._result_size(sentence) for sentence in window if not self._is_document(sentence))
-                if not size <= len(room) <= 2 * size:
-                    del room  # before there is another one
-                    room = self._new(size)
-                for layers in self._in_order(window, room, report):
-                    yield self._given(self._own(layers))
-                    del layers  # they may be a long document's
+                if not size <= len(buffer) <= 2 * size:
+                    del buffer  # before the next one is allocated
+                    buffer = self._new(size)
+                for layers in self._in_order(window, buffer, report):
+                    yield self._returned(self._copied(layers))
+                    del layers  # may be large: those of a long document
 
-    def as_they_come(
+    def iter_unordered(
         self, sentences: Iterable[Sentence], report: ProgressReport | None = None
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """
-        The number of each sentence and its vectors, those of similar length together, lazily, as the model gives them.
+        Yields the index of each sentence and its vectors, lazily, in the order in which the model computes them:
+        sentences of similar length share a batch.
 
         Yields:
-            Of each layer `(words, hidden_size)`, or pooled `(hidden_size,)`, which stay as they are until the next ones
-            are asked for.
+            The index of the sentence, and for each layer `(words, hidden_size)`, or pooled `(hidden_size,)`. The arrays
+            are valid until the next ones are requested.
         """
         first = 0
         with report or ProgressReport() as report:
@@ -76,37 +77,37 @@ class EmbeddingRequest:
                     del layers
                 first += len(window)
 
-    def together(self, vectors: Iterable[Any]) -> Any:
-        """The results of all sentences: a list, or if they are pooled one array."""
-        found = list(vectors)
+    def collect(self, vectors: Iterable[Any]) -> Any:
+        """The results of all sentences: a list, or one array if they are pooled."""
+        results = list(vectors)
         if self.pooling is None:
-            return found
-        if found:
-            return np.stack(found) if self.as_numpy else torch.stack(found)
-        return self._given(self._new(0, *self.choice.lead, self._size))
+            return results
+        if results:
+            return np.stack(results) if self.as_numpy else torch.stack(results)
+        return self._returned(self._new(0, *self.choice.lead, self._size))
 
     def pieces(self, document: Sentence) -> Iterator[Any]:
-        """The vectors of one sentence, in order, some words at a time."""
+        """Yields the vectors of one sentence in order, one piece at a time."""
         if self.choice.mixes_whole_sentences:
             raise ModelError("This model's mix is normalised over a whole sentence: ask for layers='all' or 'average'.")
         (source,) = encoded([document], self.tokenizer)
         pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
-        return (self._given(vectors.clone()) for vectors in pieces)
+        return (self._returned(vectors.clone()) for vectors in pieces)
 
-    def _windows(self, sentences: Iterable[Sentence], number: int = WINDOW) -> Iterator[list[TokenSource]]:
-        """Sentences for so many batches at a time."""
-        for place, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens, number)):
+    def _windows(self, sentences: Iterable[Sentence], num_batches: int = WINDOW) -> Iterator[list[TokenSource]]:
+        """Yields the sentences of `num_batches` batches at a time."""
+        for place, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens, num_batches)):
             if place:
-                give_back_freed_memory()
+                release_freed_memory()
             yield window
 
     def _results(
         self, window: Sequence[TokenSource], report: ProgressReport
     ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
-        """The place of each sentence in the window, and its result of each layer, parts of larger tensors."""
-        for number, places in enumerate(batches(window, self.batch_tokens)):
-            if number and number % WINDOW == 0:
-                give_back_freed_memory()
+        """Yields the place of each sentence in the window, and its result for each layer: views of larger tensors."""
+        for batch, places in enumerate(batches(window, self.batch_tokens)):
+            if batch and batch % WINDOW == 0:
+                release_freed_memory()
             if self._is_document(window[places[0]]):
                 yield places[0], self._document_layers(window[places[0]], report)
             else:
@@ -121,43 +122,45 @@ class EmbeddingRequest:
         report.done(len(sentences), sum(map(len, sentences)))
 
     def _in_order(
-        self, window: Sequence[TokenSource], room: torch.Tensor, report: ProgressReport
+        self, window: Sequence[TokenSource], buffer: torch.Tensor, report: ProgressReport
     ) -> list[Sequence[torch.Tensor]]:
         """
+        The results of a window, in the order of its sentences.
+
         Args:
-            room: Where the results go. It was there before: lying between what a batch has used, they would keep the
-                next one from using the same memory again.
+            buffer: Memory for the results, allocated before the batches run. Results allocated between batches would
+                fragment the memory that the batches reuse.
         """
-        found: list[Any] = [None] * len(window)
+        results: list[Any] = [None] * len(window)
         for place, layers in self._results(window, report):
             if not self._is_document(window[place]):
                 size = sum(layer.numel() for layer in layers)
-                taken, room = room[:size].view(len(layers), *layers[0].shape), room[size:]
-                layers = [to.copy_(layer) for to, layer in zip(taken, layers, strict=True)]
-            found[place] = layers
-        return found
+                target, buffer = buffer[:size].view(len(layers), *layers[0].shape), buffer[size:]
+                layers = [to.copy_(layer) for to, layer in zip(target, layers, strict=True)]
+            results[place] = layers
+        return results
 
     def _is_document(self, sentence: TokenSource) -> bool:
-        """Whether it goes through the model in pieces."""
+        """Whether a sentence is longer than a batch and goes through the model in pieces."""
         return len(sentence) > self.batch_tokens and not self.choice.mixes_whole_sentences
 
     def _words(self, sentence: TokenSource) -> int:
-        """How many of its tokens have vectors."""
+        """The number of tokens of a sentence whose vectors are returned."""
         return len(sentence) if self.boundaries else len(sentence) - 2
 
     def _result_size(self, sentence: TokenSource) -> int:
-        """Numbers in its result."""
+        """The number of values in the result of a sentence."""
         rows = self._words(sentence) if self.pooling is None else 1
         return math.prod(self.choice.lead) * rows * self._size
 
     def _document_layers(self, document: TokenSource, report: ProgressReport) -> Sequence[torch.Tensor]:
-        """The result for a sentence that is longer than a batch, of each layer."""
+        """The result for a sentence that is longer than a batch, one tensor per layer."""
         vectors = self._document(document, report)
         report.done(1, 0)
         return vectors.unbind() if self.choice.lead else [vectors]
 
     def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
-        """A sentence that is longer than a batch, a piece at a time, with no more than that beside the result."""
+        """Embeds a sentence that is longer than a batch. Beside the result, only one piece is in memory at a time."""
 
         def done(tokens: int):
             report.done(0, tokens)
@@ -168,17 +171,17 @@ class EmbeddingRequest:
         return join_parts(parts, self._new(*self.choice.lead, self._words(document), self._size))
 
     def _new(self, *shape: int) -> torch.Tensor:
-        """Memory for a result."""
+        """Uninitialised memory for a result."""
         if self.as_numpy:
             return torch.empty(shape, dtype=torch.float32)
         return torch.empty(shape, dtype=self.model.dtype, device=self.model.device)
 
-    def _own(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
-        """A sentence's result in memory of its own, no longer parts of a window."""
+    def _copied(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
+        """A sentence's result, copied out of the buffer of its window."""
         return torch.stack(list(layers)) if self.choice.lead else layers[0].clone()
 
-    def _given(self, result: torch.Tensor) -> Any:
-        """The result as it was asked for."""
+    def _returned(self, result: torch.Tensor) -> Any:
+        """The result in the requested form: NumPy or PyTorch."""
         return result.to("cpu", torch.float32).numpy() if self.as_numpy else result
 
 

@@ -1,4 +1,4 @@
-"""Sentences and parts of them through the model, without padding."""
+"""Runs the model on sentences, and on parts of a sentence, without padding."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -18,20 +18,21 @@ def run_sentences(
     model: ElmoModel, sentences: Sequence[TokenSource], choice: LayerChoice, boundaries: bool
 ) -> list[tuple[torch.Tensor, ...]]:
     """
-    The sentences in one call.
+    Runs the model once on several sentences.
 
     Returns:
-        For each sentence its vectors as `choice` gives them, `(words, hidden_size)` each, parts of larger tensors.
+        For each sentence the layers that `choice` selects, `(words, hidden_size)` each. They are views of larger
+        tensors.
     """
     parts = [sentence.tokens(0, len(sentence)) for sentence in sentences]
     lengths = [len(sentence) for sentence in sentences]
-    # All in one row, which has no padding: the recurrence starts anew where the number changes.
-    numbers = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)).unsqueeze(0)
-    together = Tokens(*map(np.concatenate, zip(*parts, strict=True)))
-    output = _run(model, together, choice, token_type_ids=numbers.to(model.device))
+    # All sentences are in one row, without padding. The recurrence restarts where the segment changes.
+    segments = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)).unsqueeze(0)
+    row = Tokens(*map(np.concatenate, zip(*parts, strict=True)))
+    output = _run(model, row, choice, token_type_ids=segments.to(model.device))
     layers = (layer.split(lengths) for layer in choice(output, lengths))
-    vectors = zip(*layers, strict=True)
-    return [some if boundaries else tuple(layer[1:-1] for layer in some) for some in vectors]
+    layers_of_sentences = zip(*layers, strict=True)
+    return [some if boundaries else tuple(layer[1:-1] for layer in some) for some in layers_of_sentences]
 
 
 @torch.no_grad()
@@ -39,21 +40,21 @@ def run_part(
     model: ElmoModel, tokens: Tokens, choice: LayerChoice, directions: str, state: ElmoStates
 ) -> tuple[torch.Tensor, ElmoStates]:
     """
-    A part of a sentence.
+    Runs the model on a part of a sentence.
 
     Args:
-        directions: Those that run.
-        state: Of these directions, before the part.
+        directions: The directions to run.
+        state: The state of these directions before the part.
 
     Returns:
-        `(words, size)` or `(layers, words, size)` of the directions, and the state after the part.
+        The vectors of these directions, `(words, size)` or `(layers, words, size)`, and the state after the part.
     """
     output = _run(model, tokens, choice, directions=directions, initial_state=state, output_states=True)
-    return choice.together(choice(output, [len(tokens.input_ids)])), cast(ElmoStates, output.states)
+    return choice.stack(choice(output, [len(tokens.input_ids)])), cast(ElmoStates, output.states)
 
 
 def initial_state(model: ElmoModel, num_directions: int) -> ElmoStates:
-    """Zeros, in the precision that the recurrence has inside: carried in a lower one, a state would lose digits."""
+    """Zeros in the dtype that the recurrence computes in. A state carried in a lower precision would lose digits."""
     config = model.config
     shape = 1, config.num_hidden_layers, num_directions
     dtype = torch.promote_types(model.dtype, torch.float32)

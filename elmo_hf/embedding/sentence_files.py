@@ -1,4 +1,4 @@
-"""What makes a model's folder one of sentence-transformers."""
+"""The files that let sentence-transformers load a model's folder."""
 
 import json
 import os
@@ -15,12 +15,12 @@ METHODS = {"mean": ElmoModel.mean_of_words.__name__, "max": ElmoModel.max_of_wor
 
 def write_sentence_files(folder: str | os.PathLike, pooling: str = "mean"):
     """
-    Lets `SentenceTransformer(folder)` give the vectors that [`ElmoEmbedder.embed`] gives with this pooling; by itself
-    the library would pool the boundaries too. Its own `Transformer` calls the model's method that pools, so that there
-    is no class of ours that it would have to be told to trust.
+    Makes `SentenceTransformer(folder)` give the vectors that [`ElmoEmbedder.embed`] gives with this pooling. The
+    library's own pooling would include the boundaries, so its `Transformer` module calls the model's pooling method.
+    No class of this package is involved that the user would have to trust.
 
     Args:
-        folder: A saved model's.
+        folder: The folder of a saved model.
         pooling: `"mean"` or `"max"`.
     """
     if pooling not in METHODS:
@@ -35,7 +35,7 @@ def write_sentence_files(folder: str | os.PathLike, pooling: str = "mean"):
             "modality_config": {"text": {"method": METHODS[pooling], "method_output_name": None}},
             "module_output_name": "sentence_embedding",
         },
-        [{"idx": 0, "name": "0", "path": "", "type": TRANSFORMER}],  # the last: from then on it is one of the library's
+        [{"idx": 0, "name": "0", "path": "", "type": TRANSFORMER}],  # written last: it marks the folder as complete
     ]
     for name, content in zip(SENTENCE_FILES, contents, strict=True):
         write_atomically(folder / name, json.dumps(content, indent=2) + "\n")

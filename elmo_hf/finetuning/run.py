@@ -23,7 +23,7 @@ from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import Records, is_made_here, write_card
 from ..runtime.extras import require
 from ..runtime.locks import RunLock
-from ..runtime.processes import part, this_process
+from ..runtime.processes import shut_down, this_process
 from ..runtime.run_records import FINETUNING as RUN
 from ..runtime.run_records import RESULTS
 from ..runtime.staging import move_files, refuse_used, write_atomically
@@ -266,7 +266,7 @@ class FinetuningRun:
         best = max(records, key=lambda record: record["dev"][task.best_metric])
         if process.is_main_process:
             self._finish(folder, splits, records, best)
-        part(process)
+        shut_down(process)
         return {split: best[split] for split in ("dev", "test") if split in best}
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Nearest neighbours: every occurrence of a corpus's words, found by its vector."""
+"""Nearest neighbours: finds occurrences of words in a corpus by their vectors."""
 
 from .index import ElmoIndex, Neighbour
 

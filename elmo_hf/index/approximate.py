@@ -1,4 +1,4 @@
-"""A graph over an index's vectors, by the usearch library (HNSW), that finds most of the nearest in milliseconds."""
+"""Approximate search: a graph over the vectors of an index (HNSW, by usearch) finds most neighbours in milliseconds."""
 
 from pathlib import Path
 from typing import Any
@@ -9,28 +9,28 @@ from tqdm import tqdm
 
 from ..errors import FolderError, in_one_line
 from ..runtime.extras import import_extra, missing
-from .nearest import BLOCK, Found, best, cosines
+from .nearest import BLOCK, Matches, best, cosines
 
 GRAPH = "graph.usearch"
-# The graph has bytes for numbers, which makes it small and fast, and the order of neighbours inexact: more are taken
-# than are wanted, and put in order by the vectors themselves.
+# The graph stores vectors as bytes, which makes it small and fast but the order of neighbours inexact. A search takes
+# this many times as many candidates as it returns, and sorts them by their exact cosines.
 CANDIDATES = 4
-BREADTH = 128  # places a search keeps in sight; usearch's 64 found less
+BREADTH = 128  # usearch's `expansion_search`; with its default of 64, recall was lower
 
 
 def can_approximate() -> bool:
-    """Whether the library is installed."""
+    """Whether usearch is installed."""
     return missing("approximate index") is None
 
 
 def build_graph(vectors: np.ndarray, path: Path, progress: bool = False):
     """
-    Writes the graph of some vectors. While it is built it is in memory, 0.7 KB a vector of 512 numbers.
+    Builds the graph of an index and writes it. It is built in memory, and takes 0.7 KB per vector of size 512.
 
     Args:
-        vectors: Unit vectors `(number, size)`
-        path: The file.
-        progress: Whether to show a bar.
+        vectors: Unit vectors, `(vectors, size)`.
+        path: The file to write.
+        progress: Whether to show a progress bar.
     """
     graph = import_extra("usearch.index", "approximate index").Index(ndim=vectors.shape[1], metric="cos", dtype="i8")
     with tqdm(total=len(vectors), desc="graph", unit="vector", disable=None if progress else True) as bar:
@@ -47,7 +47,7 @@ class Graph:
 
     Args:
         path: The file.
-        vectors: Of which it was built, `(number, size)`
+        vectors: The vectors it was built from, `(vectors, size)`.
     """
 
     def __init__(self, path: Path, vectors: np.ndarray):
@@ -59,23 +59,23 @@ class Graph:
         except (OSError, RuntimeError, ValueError) as error:
             raise FolderError(f"{path} is damaged, build the index again: {in_one_line(error)}") from error
 
-    def nearest(self, query: np.ndarray, k: int, keys: np.ndarray | None = None) -> Found:
+    def nearest(self, query: np.ndarray, k: int, keys: np.ndarray | None = None) -> Matches:
         """
-        Most of the nearest vectors, and their exact cosines.
+        Finds most of the nearest vectors, with their exact cosines.
 
         Args:
-            query: A unit vector `(size,)`
-            k: How many are wanted.
-            keys: `(number,)`, what the vectors are called, if only the nearest of each name is wanted.
+            query: A unit vector, `(size,)`.
+            k: The number of vectors to return.
+            keys: `(vectors,)`, the key of each vector. If given, only the nearest vector of each key is returned.
         """
         count = CANDIDATES * k
         while True:
             self._graph.expansion_search = max(BREADTH, count)
             rows = self._graph.search(query, count, threads=1).keys.astype(np.int64)
-            found = best(Found(rows, cosines(self._vectors[rows], query)), k, keys)
-            if len(found.rows) == k or count >= len(self._vectors):
-                return found
-            count *= CANDIDATES  # too many of the same name
+            nearest = best(Matches(rows, cosines(self._vectors[rows], query)), k, keys)
+            if len(nearest.rows) == k or count >= len(self._vectors):
+                return nearest
+            count *= CANDIDATES  # too many candidates have the same key
 
 
 __all__ = ["GRAPH", "Graph", "build_graph", "can_approximate"]

@@ -1,4 +1,4 @@
-"""An index of a corpus: every occurrence of its words, to be found by their vectors."""
+"""[`ElmoIndex`]: an index of the words of a corpus, searched by vector."""
 
 import json
 import os
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 INFO, FINGERPRINT = "index.json", "fingerprint.npy"
 DTYPES = ("float16", "float32")
-MANY = 1_000_000  # vectors from which on the graph is built unless the user says otherwise
+GRAPH_THRESHOLD = 1_000_000  # with more vectors, a graph is built by default
 
-# The vectors of its words tell a model, its tokenizer and its layers from others, and are nearly the same in bf16 and
+# The vectors of this sentence identify a model, its tokenizer and its layers. They are nearly the same in bf16 and
 # int8, where the cosine of a word in a layer is above 0.999.
 PROBE = "The bank's river-side garden (opened in 1987) wasn't quiet, naïve 春 said: go!"
 ALIKE = 0.99
@@ -36,11 +36,11 @@ ALIKE = 0.99
 
 class Neighbour(NamedTuple):
     """
-    A word of the corpus that is like another one.
+    A word of the corpus that is similar to the query.
 
     Attributes:
         similarity (`float`): The cosine of their vectors.
-        occurrence (`Occurrence`): The word, its sentence and its place there; its vector has length one.
+        occurrence (`Occurrence`): The word, its sentence and its position. The vector has length one.
     """
 
     similarity: float
@@ -49,15 +49,15 @@ class Neighbour(NamedTuple):
 
 class ElmoIndex:
     """
-    Occurrences of words by their vectors, in a folder. It is mapped into memory: what is not asked for is not read.
+    An index of word occurrences by their vectors. Its files are mapped into memory and read on demand.
 
-    Made by [`~ElmoIndex.build`] and opened by [`~ElmoIndex.load`].
+    [`~ElmoIndex.build`] creates an index, and [`~ElmoIndex.load`] opens one. `len()` is the number of occurrences.
 
     Attributes:
-        folder (`Path`)
-        model (`str`): The model that gave the vectors: a folder, a name, or nothing for one that was never saved.
-        layers (`str` or `int`): Those of the vectors.
-        sentences (`int`): How many have words in the index; `len()` is the number of occurrences.
+        folder (`Path`): The folder of the index.
+        model (`str`): The model that computed the vectors: a folder or a name; empty for a model that was never saved.
+        layers (`str` or `int`): The layers of the vectors.
+        sentences (`int`): The number of sentences with words in the index.
     """
 
     def __init__(self, folder: Path, info: dict[str, Any]):
@@ -68,7 +68,7 @@ class ElmoIndex:
         self._files = IndexFiles(folder, info["occurrences"], self.sentences, info["size"], np.dtype(info["dtype"]))
         self._fingerprint = np.load(folder / FINGERPRINT, allow_pickle=False)
         has_graph = (folder / GRAPH).exists()
-        # Without the library the search is exact, which is slower and never worse.
+        # Without usearch the search is exact, which is slower and never worse.
         self._graph = Graph(folder / GRAPH, self._files.vectors) if has_graph and can_approximate() else None
 
     # ---- making and opening
@@ -87,18 +87,19 @@ class ElmoIndex:
         progress: Progress = None,
     ) -> "ElmoIndex":
         """
-        Embeds a corpus of any size, writing as it goes; the folder is there when all of it is done.
+        Builds the index of a corpus of any size. Vectors are written as they are computed; the folder appears when it
+        is complete.
 
         Args:
-            embedder ([`ElmoEmbedder`])
-            texts: Sentences, as strings or as lists of words; read once, as they are needed.
-            out: The folder to make, new or empty.
-            layers: `"mix"`, `"top"`, `"average"` or a layer's number.
-            words: Index only these, whatever their case; sentences that have none of them are not embedded. Default:
-                all words.
-            dtype: Of the vectors in the folder, `"float16"` or `"float32"`.
+            embedder ([`ElmoEmbedder`]): Computes the vectors.
+            texts: Sentences, as strings or as lists of words. They are read once, lazily.
+            out: The folder to create. It must not exist yet, or be empty.
+            layers: `"mix"`, `"top"`, `"average"` or the index of a layer.
+            words: Index only these words; case is ignored. Sentences without any of them are not embedded. Default: all
+                words.
+            dtype: The dtype of the stored vectors, `"float16"` or `"float32"`.
             approximate: Whether to build a graph for approximate search (`pip install "elmo-hf[index]"`), which pays
-                when there are millions of vectors. Default: from a million on, where usearch is installed.
+                off with millions of vectors. Default: with more than a million vectors, if usearch is installed.
             progress: As in [`~ElmoEmbedder.embed`].
         """
         if dtype not in DTYPES:
@@ -108,13 +109,13 @@ class ElmoIndex:
         if approximate:
             require("approximate index")
         fingerprint = _probe(embedder, layers)
-        refuse_used(Path(out))  # before the work
+        refuse_used(Path(out))  # before the work begins
         with staged_folder(out) as stage:
             writer = IndexWriter(stage, embedder.hidden_size, np.dtype(dtype))
             try:
-                for number, found, positions, vectors in _embedded(embedder, texts, layers, words, progress):
-                    places = [(position, *found.offsets[position]) for position in positions]
-                    writer.add(found.text, number, places, _unit(vectors[positions]))
+                for index, sentence, positions, vectors in _embedded(embedder, texts, layers, words, progress):
+                    places = [(position, *sentence.offsets[position]) for position in positions]
+                    writer.add(sentence.text, index, places, _unit(vectors[positions]))
             finally:
                 writer.close()
             if not writer.occurrences:
@@ -132,13 +133,13 @@ class ElmoIndex:
             }
             np.save(stage / FINGERPRINT, fingerprint)
             (stage / INFO).write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
-            if approximate or (approximate is None and writer.occurrences > MANY and can_approximate()):
+            if approximate or (approximate is None and writer.occurrences > GRAPH_THRESHOLD and can_approximate()):
                 build_graph(cls(stage, info)._files.vectors, stage / GRAPH, bool(progress))
         return cls.load(out)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "ElmoIndex":
-        """Opens an index; files that are damaged are refused."""
+        """Opens an index. Damaged files raise an error."""
         folder = Path(folder)
         try:
             info = json.loads((folder / INFO).read_text(encoding="utf-8"))
@@ -159,7 +160,7 @@ class ElmoIndex:
         return len(self._files.vectors)
 
     def __getitem__(self, row: int) -> Occurrence:
-        """The occurrence in a row, the first being the first of the corpus."""
+        """The occurrence in a row. Rows are in the order of the corpus."""
         place = self._files.place(row)
         vector = self._files.vectors[row].astype(np.float32)
         word = place.sentence[place.start : place.end]
@@ -177,31 +178,31 @@ class ElmoIndex:
         exact: bool | None = None,
     ) -> list[Neighbour]:
         """
-        The occurrences whose vectors have the largest cosines to another one, the nearest first.
+        Finds the occurrences whose vectors have the largest cosines to a vector, the nearest first.
 
         Args:
-            vector: `(hidden_size,)`, of the model and the layers of this index.
-            k: How many; fewer where there are not so many.
-            word: Only occurrences of this word, whatever its case.
-            distinct: Whether of each word only the nearest occurrence is wanted.
-            exact: Whether to compare with all vectors, even where there is a graph. Default: where there is none.
+            vector: `(hidden_size,)`, from the model and the layers of this index.
+            k: The maximum number of neighbours.
+            word: If given, only occurrences of this word are searched. Case is ignored.
+            distinct: Whether to return only the nearest occurrence of each word.
+            exact: Whether to compare with all vectors. Default: only if the index has no graph.
         """
         if type(k) is not int or k < 1:
             raise ValueError(f"`k` must be a number of neighbours, 1 or more, found {k!r:.60}.")
         query, keys = self._checked(vector), self._files.keys
         if exact or self._graph is None or word is not None:
             key = None if word is None else word_key(word)
-            found = nearest(self._files.vectors, query, k, keys, key, distinct)
+            matches = nearest(self._files.vectors, query, k, keys, key, distinct)
         else:
-            found = self._graph.nearest(query, k, keys if distinct else None)
-        return [Neighbour(float(cosine), self[int(row)]) for row, cosine in zip(found.rows, found.cosines, strict=True)]
+            matches = self._graph.nearest(query, k, keys if distinct else None)
+        return [Neighbour(float(cosine), self[int(row)]) for row, cosine in zip(*matches, strict=True)]
 
     def check_model(self, embedder: "ElmoEmbedder"):
-        """Refuses a model whose vectors cannot be compared with those of the index."""
+        """Raises an error if the model's vectors cannot be compared with those of the index."""
         if embedder.hidden_size == self._files.vectors.shape[1]:
             try:
                 probe = _probe(embedder, self.layers)
-            except ValueError:  # it has not as many layers
+            except ValueError:  # the model has fewer layers
                 probe = np.empty(0)
             if probe.shape == self._fingerprint.shape and (probe * self._fingerprint).sum(axis=-1).min() > ALIKE:
                 return
@@ -227,37 +228,42 @@ def _embedded(
     words: Collection[str] | None,
     progress: Progress,
 ) -> Iterator[tuple[int, TokenizedSentence, list[int], np.ndarray]]:
-    """The sentences with words to index: their numbers, what they are, the positions of those words, all vectors."""
+    """
+    Embeds the sentences that contain words to index.
+
+    Yields:
+        The index of the sentence, the sentence, the positions of the words to index, and the vectors of all words.
+    """
     keys = None if words is None else {word_key(word) for word in words}
-    numbers: deque[int] = deque()  # of sentences that may have one
-    waiting: deque[tuple[int, TokenizedSentence, list[int]]] = deque()  # for their vectors
+    indices: deque[int] = deque()  # of sentences that may contain one
+    waiting: deque[tuple[int, TokenizedSentence, list[int]]] = deque()  # sentences that do, until they are embedded
 
     def possible() -> Iterator[Sentence]:
-        for number, sentence in enumerate(checked(texts)):
+        for index, sentence in enumerate(checked(texts)):
             if words is None or _may_have(sentence, words):
-                numbers.append(number)
+                indices.append(index)
                 yield sentence
 
     def wanted() -> Iterator[list[str]]:
-        for found in embedder.tokenize(possible()):
-            number = numbers.popleft()
-            positions = [place for place, word in enumerate(found.words) if keys is None or word_key(word) in keys]
+        for sentence in embedder.tokenize(possible()):
+            index = indices.popleft()
+            positions = [place for place, word in enumerate(sentence.words) if keys is None or word_key(word) in keys]
             if positions:
-                waiting.append((number, found, positions))
-                yield found.words
+                waiting.append((index, sentence, positions))
+                yield sentence.words
 
     for vectors in embedder.embed_iter(wanted(), layers, progress=progress):
         yield *waiting.popleft(), vectors
 
 
 def _may_have(sentence: Sentence, words: Collection[str]) -> bool:
-    """Whether it is worth while to look for the words: a sentence is not cut into words for nothing."""
+    """Whether a sentence may contain one of the words: a cheap test before the sentence is tokenised."""
     text = sentence if isinstance(sentence, str) else " ".join(sentence)
     return any(word.casefold() in text.casefold() for word in words)
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
-    """`(…, size)`, of length one."""
+    """Scales vectors `(…, size)` to length one."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     if not np.isfinite(lengths).all():
         raise ModelError("The model gives vectors that are not finite: nothing can be found by them.")
@@ -265,7 +271,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _probe(embedder: "ElmoEmbedder", layers: str | int) -> np.ndarray:
-    """What tells a model and its layers from others: the vectors of a sentence, `(words, hidden_size)`."""
+    """The vectors of `PROBE`, `(words, hidden_size)`, which identify a model and its layers."""
     (vectors,) = embedder.embed([PROBE], layers)
     if vectors.ndim != 2:
         raise ValueError(f"An index is of one vector a word: choose mix, top, average or one layer, found {layers!r}.")
@@ -273,7 +279,7 @@ def _probe(embedder: "ElmoEmbedder", layers: str | int) -> np.ndarray:
 
 
 def _name(embedder: "ElmoEmbedder") -> str:
-    """What the model is found by again."""
+    """The name or folder from which the model can be loaded again."""
     name = embedder.model.name_or_path
     if name and os.path.exists(name):
         return NAME if os.path.samefile(name, default_model()) else os.path.abspath(name)

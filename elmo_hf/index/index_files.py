@@ -1,4 +1,4 @@
-"""The files of an index: vectors, the words they are of, and their sentences, each read in place when asked for."""
+"""The files of an index: vectors, the words they belong to, and the sentences. They are mapped, and read on demand."""
 
 import os
 from collections.abc import Generator
@@ -13,14 +13,14 @@ from ..errors import FolderError
 
 VECTORS, OCCURRENCES, SENTENCES, TEXT = "vectors.npy", "occurrences.npy", "sentences.npy", "sentences.txt"
 
-# A word's place: the row of its sentence, its number there and its characters; and which word it is.
+# An occurrence: the row of its sentence, the key of the word, its position in the sentence and its offsets.
 OCCURRENCE = np.dtype([("sentence", "<u8"), ("word", "<u8"), ("position", "<u4"), ("start", "<u4"), ("end", "<u4")])
-# A sentence's bytes in the text, and its number in the corpus.
+# A sentence: its bytes in the text file, and its index in the corpus.
 SENTENCE = np.dtype([("start", "<u8"), ("end", "<u8"), ("number", "<u8")])
 
 
 def word_key(word: str) -> int:
-    """A number for a word, whatever its case. It stands in the index for the word, of which there may be any number."""
+    """A 64-bit hash that represents a word in the index. Case is ignored."""
     return int.from_bytes(blake2b(_encode(word.casefold()), digest_size=8).digest(), "little")
 
 
@@ -33,12 +33,12 @@ def _encode(text: str) -> bytes:
 
 class ArrayWriter:
     """
-    A `.npy` file that is written row by row, however many there will be.
+    Writes a `.npy` file row by row. The number of rows need not be known in advance.
 
     Args:
-        path: The file; it is replaced.
-        dtype: Of the rows' numbers.
-        shape: Of a row.
+        path: The file; an existing one is replaced.
+        dtype: The dtype of the values.
+        shape: The shape of a row.
     """
 
     def __init__(self, path: Path, dtype: np.dtype, shape: tuple[int, ...] = ()):
@@ -48,18 +48,18 @@ class ArrayWriter:
         self._write_header()
 
     def append(self, rows: np.ndarray):
-        """Writes rows `(number, *shape)`."""
+        """Writes rows, `(rows, *shape)`."""
         self._file.write(rows.astype(self._dtype, copy=False).tobytes())
         self.rows += len(rows)
 
     def close(self):
-        """Writes what is not written yet, the number of rows among it."""
+        """Writes the final number of rows into the header, and closes the file."""
         with self._file:
             self._file.seek(0)
             self._write_header()
 
     def _write_header(self):
-        # NumPy leaves room for more digits in the first number of the shape, so that the header can be written again.
+        # NumPy leaves room for more digits in the first dimension, so that the header can be overwritten.
         header = {
             "descr": np.lib.format.dtype_to_descr(self._dtype),
             "fortran_order": False,
@@ -70,12 +70,12 @@ class ArrayWriter:
 
 class IndexWriter:
     """
-    Writes sentences and the vectors of their words, of which none stays in memory.
+    Writes sentences and the vectors of their words. Nothing stays in memory.
 
     Args:
-        folder: Where the files are written.
-        size: Numbers in a vector.
-        dtype: Of the vectors in the file.
+        folder: The folder to write to.
+        size: The size of a vector.
+        dtype: The dtype of the stored vectors.
     """
 
     def __init__(self, folder: Path, size: int, dtype: np.dtype):
@@ -92,21 +92,23 @@ class IndexWriter:
 
     @property
     def occurrences(self) -> int:
-        """How many are written."""
+        """The number of occurrences written."""
         return self._occurrences.rows
 
     @property
     def sentences(self) -> int:
-        """How many are written."""
+        """The number of sentences written."""
         return self._sentences.rows
 
     def add(self, sentence: str, number: int, words: list[tuple[int, int, int]], vectors: np.ndarray):
         """
+        Adds the words of a sentence.
+
         Args:
-            sentence: Its text.
-            number: In the corpus.
-            words: Position, first character and end of each.
-            vectors: Theirs, `(words, size)`, of length one.
+            sentence: The text of the sentence.
+            number: The index of the sentence in the corpus.
+            words: The position, start and end of each word in the sentence.
+            vectors: The unit vectors of the words, `(words, size)`.
         """
         places = [(self.sentences, word_key(sentence[start:end]), place, start, end) for place, start, end in words]
         self._occurrences.append(np.array(places, OCCURRENCE))
@@ -116,7 +118,7 @@ class IndexWriter:
         self._bytes += self._text.write(line + b"\n")
 
     def close(self):
-        """Makes the files whole."""
+        """Completes and closes the files."""
         self._files.close()
 
 
@@ -125,13 +127,13 @@ class IndexWriter:
 
 class Place(NamedTuple):
     """
-    Where a word stands.
+    The place of an occurrence in the corpus.
 
     Attributes:
-        sentence: Its text.
-        number: The sentence's, in the corpus.
-        position: The word's, in the sentence.
-        start, end: Its characters.
+        sentence: The text of the sentence.
+        number: The index of the sentence in the corpus.
+        position: The index of the word in the sentence.
+        start, end: The offsets of the word in the sentence.
     """
 
     sentence: str
@@ -143,15 +145,15 @@ class Place(NamedTuple):
 
 class IndexFiles:
     """
-    What [`IndexWriter`] has written, mapped into memory.
+    The files that [`IndexWriter`] has written, mapped into memory.
 
     Args:
-        folder: Where the files are.
-        occurrences, sentences, size, dtype: What was written.
+        folder: The folder of the files.
+        occurrences, sentences, size, dtype: The shapes and the dtype that the files must have.
 
     Attributes:
-        vectors (`np.ndarray` of shape `(occurrences, size)`)
-        keys (`np.ndarray` of shape `(occurrences,)`): The words' [`word_key`]s.
+        vectors (`np.ndarray` of shape `(occurrences, size)`): The unit vectors.
+        keys (`np.ndarray` of shape `(occurrences,)`): The [`word_key`] of each occurrence.
     """
 
     def __init__(self, folder: Path, occurrences: int, sentences: int, size: int, dtype: np.dtype):
@@ -166,7 +168,7 @@ class IndexFiles:
                 raise ValueError("its length")
 
     def place(self, row: int) -> Place:
-        """Where the word of a row stands."""
+        """The place of the occurrence in a row."""
         _, _, position, start, end = self._places[row].item()
         with self._damage(OCCURRENCES):
             first, last, number = self._sentences[int(self._places[row]["sentence"])].item()
@@ -178,7 +180,7 @@ class IndexFiles:
 
     def _open(self, name: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         with self._damage(name):
-            # "c" is private: nothing is ever written, but torch warns about arrays that could not be.
+            # "c" maps privately: nothing is ever written, but torch warns about read-only arrays.
             array: Any = np.load(self._folder / name, mmap_mode="c", allow_pickle=False)
             if array.dtype != dtype or array.shape != shape:
                 raise ValueError(f"{array.dtype} {array.shape}")

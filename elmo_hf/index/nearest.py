@@ -1,4 +1,4 @@
-"""The vectors with the largest cosines to another one, exactly: memory is bounded by a block, whatever their number."""
+"""Exact search: the vectors with the largest cosines to a query, in memory bounded by one block of vectors."""
 
 from typing import NamedTuple
 
@@ -6,18 +6,18 @@ import numpy as np
 import torch
 
 BLOCK = 4096  # vectors multiplied at a time
-# A product of unit vectors in half precision is off by less: both factors and the result are rounded, by 2^-11 of at
-# most one; sums are kept in single precision.
+# A bound on the error of a product of unit vectors in half precision: both factors and the result are rounded by at
+# most 2^-11, and sums are accumulated in single precision.
 ROUNDING = 2e-3
 
 
-class Found(NamedTuple):
+class Matches(NamedTuple):
     """
     The nearest vectors, the nearest first.
 
     Attributes:
-        rows (`np.ndarray` of shape `(found,)`): Where they are.
-        cosines (`np.ndarray` of shape `(found,)`)
+        rows (`np.ndarray` of shape `(matches,)`): Their rows in the index.
+        cosines (`np.ndarray` of shape `(matches,)`): Their cosines to the query.
     """
 
     rows: np.ndarray
@@ -26,47 +26,50 @@ class Found(NamedTuple):
 
 def nearest(
     vectors: np.ndarray, query: np.ndarray, k: int, keys: np.ndarray, key: int | None = None, distinct: bool = False
-) -> Found:
+) -> Matches:
     """
+    Finds the `k` nearest vectors.
+
     Args:
-        vectors: Unit vectors `(number, size)` in half or single precision; a memory map is read block by block.
-        query: A unit vector `(size,)` in single precision.
-        k: How many are wanted.
-        keys: `(number,)`, what the vectors are called.
-        key: Only vectors of this name are wanted.
-        distinct: Whether of each name only the nearest is wanted.
+        vectors: Unit vectors, `(vectors, size)`, in half or single precision; a memory map is read block by block.
+        query: A unit vector, `(size,)`, in single precision.
+        k: The number of vectors to return.
+        keys: `(vectors,)`, the key of each vector.
+        key: If given, only vectors with this key are searched.
+        distinct: Whether to return only the nearest vector of each key.
     """
-    found = Found(np.empty(0, np.int64), np.empty(0, np.float32))
+    matches = Matches(np.empty(0, np.int64), np.empty(0, np.float32))
     for start in range(0, len(vectors), BLOCK):
-        block, names = vectors[start : start + BLOCK], keys[start : start + BLOCK]
+        block, block_keys = vectors[start : start + BLOCK], keys[start : start + BLOCK]
         if key is None:
-            rows = _promising(block, query, worst=found.cosines[-1] if len(found.rows) == k else -np.inf)
+            rows = _promising(block, query, worst=matches.cosines[-1] if len(matches.rows) == k else -np.inf)
         else:
-            rows = np.flatnonzero(names == key)
+            rows = np.flatnonzero(block_keys == key)
         if len(rows):
-            some = Found(np.append(found.rows, rows + start), np.append(found.cosines, cosines(block[rows], query)))
-            found = best(some, k, keys if distinct else None)
-    return found
+            block_cosines = cosines(block[rows], query)
+            candidates = Matches(np.append(matches.rows, rows + start), np.append(matches.cosines, block_cosines))
+            matches = best(candidates, k, keys if distinct else None)
+    return matches
 
 
-def best(some: Found, k: int, keys: np.ndarray | None = None) -> Found:
-    """The `k` nearest of some, the first of equals; with `keys` only the nearest of each name."""
-    order = np.lexsort((some.rows, -some.cosines))
+def best(candidates: Matches, k: int, keys: np.ndarray | None = None) -> Matches:
+    """The `k` nearest candidates, the lower row first if they are equal; with `keys`, the nearest of each key."""
+    order = np.lexsort((candidates.rows, -candidates.cosines))
     if keys is not None:
-        _, first = np.unique(keys[some.rows[order]], return_index=True)
+        _, first = np.unique(keys[candidates.rows[order]], return_index=True)
         order = order[np.sort(first)]
-    return Found(some.rows[order[:k]], some.cosines[order[:k]])
+    return Matches(candidates.rows[order[:k]], candidates.cosines[order[:k]])
 
 
 def cosines(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Of unit vectors `(number, size)` and another one `(size,)`, in single precision."""
+    """The cosines of unit vectors `(vectors, size)` and a query `(size,)`, in single precision."""
     return (_tensor(vectors).float() @ torch.from_numpy(query)).numpy()
 
 
 def _promising(block: np.ndarray, query: np.ndarray, worst: float) -> np.ndarray:
     """
-    The rows of a block that may be nearer than the worst so far. In half precision the product runs as fast as memory
-    can be read, ten times as fast as one that converts the block first.
+    The rows of a block that may be nearer than the worst match so far. A product in half precision runs at memory
+    speed, ten times as fast as converting the block first.
     """
     if worst == -np.inf:
         return np.arange(len(block))
@@ -76,8 +79,8 @@ def _promising(block: np.ndarray, query: np.ndarray, worst: float) -> np.ndarray
 
 
 def _tensor(vectors: np.ndarray) -> torch.Tensor:
-    """Without a copy. (A plain `np.ndarray` of a memory map; torch wants to be able to write, and does not here.)"""
+    """A tensor that shares the memory of an array or memory map. Nothing is written through it."""
     return torch.from_numpy(np.asarray(vectors))
 
 
-__all__ = ["Found", "best", "cosines", "nearest"]
+__all__ = ["Matches", "best", "cosines", "nearest"]

@@ -1,4 +1,4 @@
-"""What is like a word in its sentence, in an index: the word marked in a text, an occurrence or a vector."""
+"""Searches an index for neighbours of a word: a marked word in a text, an occurrence, or a vector."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ def neighbors(
     distinct: bool = False,
     exact: bool | None = None,
 ) -> list[Neighbour]:
-    """As [`ElmoEmbedder.neighbors`], which stands in front of it."""
+    """Implements [`ElmoEmbedder.neighbors`]."""
     index.check_model(embedder)
     if isinstance(query, str):
         word, vector = _embed_marked(embedder, read_marked(query), index)
@@ -42,10 +42,10 @@ def _embed_marked(embedder: "ElmoEmbedder", marked: MarkedWord, index: ElmoIndex
     word = marked.sentence[marked.start : marked.end]
     vector = _vector_at(embedder, marked.sentence, marked.start, marked.end, index)
     if vector is None:
-        (found,) = embedder.tokenize([marked.sentence])
+        (tokenized,) = embedder.tokenize([marked.sentence])
         near = [
             some
-            for some, (start, end) in zip(found.words, found.offsets, strict=True)
+            for some, (start, end) in zip(tokenized.words, tokenized.offsets, strict=True)
             if end > marked.start and start < max(marked.end, marked.start + 1)
         ]
         raise TextError(f"{word!r:.100} is not one word: the tokenizer reads {' | '.join(near) or 'none'} there.")
@@ -53,8 +53,8 @@ def _embed_marked(embedder: "ElmoEmbedder", marked: MarkedWord, index: ElmoIndex
 
 
 def _check_layers(embedder: "ElmoEmbedder", query: Occurrence, index: ElmoIndex):
-    """Refuses a vector that the index's layers do not give for the word: it would be compared with what it is not."""
-    as_given = [query.sentence, query.sentence.split(" ")]  # a text, or words joined by blanks
+    """Raises an error if the vector of an occurrence does not come from the layers of the index."""
+    as_given = [query.sentence, query.sentence.split(" ")]  # it was a text, or a list of words joined by blanks
     vectors = [_vector_at(embedder, sentence, query.start, query.end, index) for sentence in as_given]
     given = np.asarray(query.vector)
     for vector in vectors:
@@ -67,12 +67,12 @@ def _check_layers(embedder: "ElmoEmbedder", query: Occurrence, index: ElmoIndex)
 
 
 def _vector_at(embedder: "ElmoEmbedder", sentence: Sentence, start: int, end: int, index: ElmoIndex):
-    """The vector of the word at a place, `(hidden_size,)`; `None` if there is no such word."""
-    (found,) = embedder.tokenize([sentence])
-    if (start, end) not in found.offsets:
+    """The vector of the word from `start` to `end`, `(hidden_size,)`; `None` if there is no such word."""
+    (tokenized,) = embedder.tokenize([sentence])
+    if (start, end) not in tokenized.offsets:
         return None
     (vectors,) = embedder.embed([sentence], index.layers)
-    return vectors[found.offsets.index((start, end))]
+    return vectors[tokenized.offsets.index((start, end))]
 
 
 def _cosine(one: np.ndarray, other: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The language model's own answers: how likely a text is, which words fit where, and which are alike."""
+"""ELMo as a language model: probabilities of texts, words that fit a context, and similar words."""
 
 from .answers import Candidate, Perplexity, StaticNeighbour, Substitute, TextScore
 from .loading import load_language_model

@@ -1,4 +1,4 @@
-"""What a language model says about text."""
+"""The results of a language model: scores, perplexities and words."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Perplexity(NamedTuple):
 
     Args:
         forward, backward: The exponential of the mean loss; `nan` for a direction that the model does not have.
-        targets: Predicted words per direction, closing boundaries included.
+        targets: The number of predicted words per direction, including closing boundaries.
     """
 
     forward: float
@@ -22,22 +22,25 @@ class Perplexity(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Of both directions' losses, as the original's authors state it."""
+        """The exponential of the mean of both directions' losses, as the authors of the original report it."""
         return math.sqrt(self.forward * self.backward)
 
 
 @dataclass(frozen=True, eq=False)
 class TextScore:
     """
-    The log-probability (natural) of every token of a text: `<S>`, its words and `</S>`.
+    The natural log-probability of every token of a text: `<S>`, its words and `</S>`.
 
     Args:
-        tokens: The text's words between their boundaries.
-        unknown (`(tokens,)`, bool): True for words that the vocabulary lacks; they have the probability of `<UNK>`.
-        forward (`(tokens,)` or `None`): Of each token after those before it. `<S>`, which is given, has 0.
-        backward (`(tokens,)` or `None`): Of each token before those after it. `</S>`, which is given, has 0.
+        tokens: The words of the text between their boundaries.
+        unknown (`(tokens,)`, bool): True for words that are not in the vocabulary. They have the probability of
+            `<UNK>`.
+        forward (`(tokens,)` or `None`): The log-probability of each token given the tokens before it. `<S>`, which is
+            given, has 0.
+        backward (`(tokens,)` or `None`): The log-probability of each token given the tokens after it. `</S>`, which is
+            given, has 0.
 
-    A direction that the model does not have is `None`, and its sum `nan`.
+    A direction that the model does not have is `None`, and its sum is `nan`.
     """
 
     tokens: list[str]
@@ -47,7 +50,7 @@ class TextScore:
 
     @property
     def both(self) -> np.ndarray | None:
-        """Both directions' log-probabilities of each token, added up, `(tokens,)`."""
+        """The sum of both directions' log-probabilities of each token, `(tokens,)`."""
         return None if self.forward is None or self.backward is None else self.forward + self.backward
 
     @property
@@ -62,12 +65,12 @@ class TextScore:
 
     @property
     def both_sum(self) -> float:
-        """Of both directions: what pretraining makes as large as it can."""
+        """The sum over both directions, which pretraining maximises."""
         return self.forward_sum + self.backward_sum
 
     @property
     def perplexity(self) -> Perplexity:
-        """Of each direction, as `elmo-hf perplexity` measures it: `<UNK>` and the last boundary counted."""
+        """The perplexity of each direction as `elmo-hf perplexity` measures it, including `<UNK>` and `</S>`."""
         targets = len(self.tokens) - 1
         return Perplexity(math.exp(-self.forward_sum / targets), math.exp(-self.backward_sum / targets), targets)
 
@@ -78,11 +81,11 @@ def _sum(log_probs: np.ndarray | None) -> float:
 
 class Candidate(NamedTuple):
     """
-    A word that may stand somewhere.
+    A word that fits a context.
 
     Args:
-        word: Of the vocabulary.
-        log_prob: Its log-probability there.
+        word: A word of the vocabulary.
+        log_prob: Its log-probability in the context.
     """
 
     word: str
@@ -91,12 +94,12 @@ class Candidate(NamedTuple):
 
 class Substitute(NamedTuple):
     """
-    A word that may stand in another's place.
+    A word that can replace another in its context.
 
     Args:
-        word: Of the vocabulary.
-        log_prob: The sum of both directions'.
-        forward, backward: Its log-probability after what stands before, and before what stands after; `nan` for a
+        word: A word of the vocabulary.
+        log_prob: The sum of both directions' log-probabilities.
+        forward, backward: Its log-probability given the words before it, and given the words after it; `nan` for a
             direction that the model does not have.
     """
 
@@ -108,11 +111,11 @@ class Substitute(NamedTuple):
 
 class StaticNeighbour(NamedTuple):
     """
-    A word whose vector, whatever the context, is near another's.
+    A word whose context-independent vector is near that of another word.
 
     Args:
-        word: Of the vocabulary.
-        similarity: The cosine.
+        word: A word of the vocabulary.
+        similarity: The cosine of the vectors.
     """
 
     word: str

@@ -1,4 +1,4 @@
-"""A word in its text: what stands before it and after it."""
+"""The context of a word in a text: the words before and after it."""
 
 from typing import NamedTuple
 
@@ -12,12 +12,12 @@ from ..modeling.word_splitting_elmo import segmenter_errors
 
 class Context(NamedTuple):
     """
-    The words of a text around a place in it.
+    The words of a text around a position.
 
     Args:
-        before: Words before it.
-        inside: The word there; several, or none, if so many were marked.
-        after: Words after it.
+        before: The words before the position.
+        inside: The word at the position. There may be several, or none, if the user marked as many.
+        after: The words after the position.
     """
 
     before: list[str]
@@ -27,10 +27,12 @@ class Context(NamedTuple):
 
 def find_context(text: Sentence, position: int | tuple[int, int] | None, tokenizer: ElmoTokenizer) -> Context:
     """
+    Splits a text into the words before, at and after a position.
+
     Args:
-        text: With a `**marked**` word; or as it is, or as words, with a position.
-        position: Of the word among words that were given, from 0; or where it begins and ends in a text.
-        tokenizer: Cuts text into words.
+        text: A text with a `**marked**` word, or a text or a list of words together with a position.
+        position: The index of the word in a list of words, from 0; or its start and end in a text.
+        tokenizer: Splits the text into words.
     """
     if not isinstance(text, str):
         words = list(next(checked([text])))

@@ -1,4 +1,4 @@
-"""A language model from a folder or the Hub."""
+"""Loads a language model from a folder or the Hub."""
 
 from typing import Any, cast
 
@@ -14,17 +14,17 @@ def load_language_model(
     name: str, dtype: torch.dtype | str = torch.float32, **options: Any
 ) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
     """
-    A model with its softmax, and its tokenizer.
+    Loads a model with its softmax, and its tokenizer.
 
     Args:
         name: A folder, or a name on the Hub.
-        dtype: Of the weights; `"auto"`: as they were saved.
-        options: Further ones of `from_pretrained`, as `quantization_config`.
+        dtype: The dtype of the weights; `"auto"`: the dtype that they were saved in.
+        options: Further options of `from_pretrained`, such as `quantization_config`.
     """
     options = {"dtype": dtype, "use_safetensors": True, "ignore_mismatched_sizes": True} | options
     with loading_errors(name):
-        found = ElmoForPreTraining.from_pretrained(name, output_loading_info=True, **options)
-        model, loading = cast(tuple[ElmoForPreTraining, dict[str, Any]], found)
+        result = ElmoForPreTraining.from_pretrained(name, output_loading_info=True, **options)
+        model, loading = cast(tuple[ElmoForPreTraining, dict[str, Any]], result)
         tokenizer = ElmoTokenizer.from_pretrained(name)
     if any(key.startswith("softmax.") for key in loading["missing_keys"]):
         raise ModelError(f"{name} has no softmax, so it cannot predict words: it was saved without, or converted.")

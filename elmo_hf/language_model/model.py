@@ -1,4 +1,4 @@
-"""The language model's own answers: how likely a text is, and which words fit where."""
+"""[`ElmoLanguageModel`]: probabilities of texts, and words that fit a context."""
 
 import functools
 import math
@@ -27,11 +27,11 @@ NAMES = ("forward", "backward")
 
 class ElmoLanguageModel:
     """
-    The two language models that ELMo is made of, asked for their words.
+    The two language models of ELMo, forward and backward, used to score texts and to predict words.
 
     Args:
-        model: With its softmax; it is put into evaluation mode.
-        tokenizer: The model's own.
+        model: The model with its softmax. It is set to evaluation mode.
+        tokenizer: The model's tokenizer.
 
     Example:
 
@@ -61,18 +61,20 @@ class ElmoLanguageModel:
         **kwargs: Any,
     ) -> "ElmoLanguageModel":
         """
+        Loads a language model.
+
         Args:
             model: A folder, or a name on the Hub. Default: the model that comes with the package.
-            device: Where it runs. Default: the CPU.
-            dtype: Of its weights. Default: as they were saved.
-            kwargs: Further options of [`ElmoForPreTraining.from_pretrained`], as `quantization_config`.
+            device: The device of the model. Default: the CPU.
+            dtype: The dtype of the weights. Default: the dtype that they were saved in.
+            kwargs: Further options of [`ElmoForPreTraining.from_pretrained`], such as `quantization_config`.
         """
         name = default_model() if model is None else find_model(os.fspath(model))
         loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype, **kwargs)
         loaded.cache_words()
         return cls(loaded if device is None else loaded.to(torch.device(device)), tokenizer)
 
-    # ---- how likely a text is
+    # ---- scores of texts
 
     @overload
     def score(self, texts: str) -> TextScore: ...
@@ -82,55 +84,55 @@ class ElmoLanguageModel:
 
     def score(self, texts):
         """
-        The log-probability of every token, in each direction.
+        Computes the log-probability of every token in each direction.
 
         Args:
-            texts: One string; or many texts, each a string or a list of words.
+            texts: One string, or several texts, each a string or a list of words.
 
         Returns:
-            A [`TextScore`]; of many texts a list, in their order.
+            A [`TextScore`], or a list of them in the order of the texts.
         """
         return next(self.score_iter([texts])) if isinstance(texts, str) else list(self.score_iter(texts))
 
     def score_iter(self, texts: Iterable[Sentence]) -> Iterator[TextScore]:
-        """As [`~ElmoLanguageModel.score`] of many texts, of which a few are in memory at a time."""
+        """As [`~ElmoLanguageModel.score`], but yields one score at a time and reads only a few texts ahead."""
         for window in windows(tokenized(texts, self.tokenizer), TOKENS_AT_ONCE):
             scores: dict[int, TextScore] = {}
-            for numbers in batches(window):
-                scores.update(zip(numbers, self._score([window[number] for number in numbers]), strict=True))
-            yield from (scores[number] for number in range(len(window)))
+            for indices in batches(window):
+                scores.update(zip(indices, self._score([window[index] for index in indices]), strict=True))
+            yield from (scores[index] for index in range(len(window)))
 
     @torch.inference_mode()
     def _score(self, texts: Sequence[list[str]]) -> list[TextScore]:
         rows = self._rows(texts)
         labels = rows.labels()
-        found = [np.zeros(labels[way].shape) for way in (FORWARD, BACKWARD)]  # where it was predicted from
-        for way, piece, top in rows.read(self.model.elmo, self.model.config.directions):
-            wanted = labels[way][:, piece]
+        scores = [np.zeros(direction.shape) for direction in labels]  # at the position of the prediction
+        for direction, piece, top in rows.read(self.model.elmo, self.model.config.directions):
+            wanted = labels[direction][:, piece]
             chosen = wanted != NO_LABEL
             log_probs = self.model.softmax.label_log_probs(top[chosen.to(top.device)], wanted[chosen].to(top.device))
-            found[way][:, piece][chosen.numpy()] = log_probs.double().cpu().numpy()
+            scores[direction][:, piece][chosen.numpy()] = log_probs.cpu().double().numpy()  # some devices lack float64
         unknown = (rows.ids == self.tokenizer.unk_token_id)[rows.places].numpy()
         return [
             TextScore(
                 tokens=tokens,
                 unknown=unknown[row, : len(tokens)].copy(),
-                forward=np.append(0.0, found[FORWARD][row, : len(tokens) - 1]) if self._reads(FORWARD) else None,
-                backward=np.append(found[BACKWARD][row, 1 : len(tokens)], 0.0) if self._reads(BACKWARD) else None,
+                forward=np.append(0.0, scores[FORWARD][row, : len(tokens) - 1]) if self._reads(FORWARD) else None,
+                backward=np.append(scores[BACKWARD][row, 1 : len(tokens)], 0.0) if self._reads(BACKWARD) else None,
             )
             for row, tokens in enumerate(texts)
         ]
 
-    # ---- which words fit where
+    # ---- words that fit a context
 
     def next_words(self, text: Sentence, k: int = 10, *, boundary: bool = False) -> list[Candidate]:
         """
-        The most likely words after a text, read forward.
+        Predicts the most likely words after a text, with the forward model.
 
         Args:
-            text: The beginning of a sentence, a string or a list of words; may be empty.
-            k: How many.
-            boundary: Whether the end of the sentence, `</S>`, may be an answer. `<S>` and `<UNK>` never are.
+            text: The beginning of a sentence, a string or a list of words. It may be empty.
+            k: The number of words to return.
+            boundary: Whether the end of the sentence, `</S>`, is a possible answer. `<S>` and `<UNK>` never are.
         """
         (tokens,) = tokenized([text], self.tokenizer)
         log_probs = self._log_probs(tokens, FORWARD, len(tokens) - 2)
@@ -138,12 +140,12 @@ class ElmoLanguageModel:
 
     def previous_words(self, text: Sentence, k: int = 10, *, boundary: bool = False) -> list[Candidate]:
         """
-        The most likely words before a text, read backward.
+        Predicts the most likely words before a text, with the backward model.
 
         Args:
-            text: The end of a sentence, a string or a list of words; may be empty.
-            k: How many.
-            boundary: Whether the beginning of the sentence, `<S>`, may be an answer. `</S>` and `<UNK>` never are.
+            text: The end of a sentence, a string or a list of words. It may be empty.
+            k: The number of words to return.
+            boundary: Whether the beginning of the sentence, `<S>`, is a possible answer. `</S>` and `<UNK>` never are.
         """
         (tokens,) = tokenized([text], self.tokenizer)
         log_probs = self._log_probs(tokens, BACKWARD, 1)
@@ -153,55 +155,60 @@ class ElmoLanguageModel:
         self, text: Sentence, position: int | tuple[int, int] | None = None, k: int = 10, *, rarity: float = 0.0
     ) -> list[Substitute]:
         """
-        The words of the vocabulary that fit best in a word's place: by the sum of their log-probability after what
-        stands before it and of that before what stands after it. The word itself is left out, and so are `<S>`, `</S>`
-        and `<UNK>`.
+        Finds the words of the vocabulary that best replace a word in its context. Words are ranked by the sum of two
+        log-probabilities: forward, given the words before the position, and backward, given the words after it. The
+        word itself, `<S>`, `</S>` and `<UNK>` are excluded.
 
         Args:
-            text: With the word marked, `"He sat on the **bank** of the river."` (`****` is a gap); or as it is, or as a
-                list of words, with a position.
-            position: Of the word in the list, from 0; or where it begins and ends in the text, `(start, end)`.
-            k: How many.
-            rarity: How much rare words are preferred. Each direction has its share of frequent words, so that their sum
-                counts frequency twice; 1 takes it out once, as Bayes' formula does for what stands before and what
-                stands after, by the word's place in the vocabulary (which is in the order of frequency).
+            text: A text with the word marked, `"He sat on the **bank** of the river."` (`****` marks a gap); or a text
+                or a list of words together with a position.
+            position: The index of the word in the list, from 0; or its offsets in the text, `(start, end)`.
+            k: The number of words to return.
+            rarity: How strongly to prefer rare words. Both directions favour frequent words, so their sum counts the
+                frequency of a word twice. A value of 1 removes it once, as Bayes' rule does for independent contexts;
+                the frequency is estimated from the word's rank in the vocabulary.
         """
         before, inside, after = find_context(text, position, self.tokenizer)
         (tokens,) = tokenized([[*before, *inside, *after]], self.tokenizer)
         places = {FORWARD: len(before), BACKWARD: len(before) + len(inside) + 1}  # from which the word is predicted
-        read = {way: self._log_probs(tokens, way, place) for way, place in places.items() if self._reads(way)}
-        total = torch.stack(list(read.values())).sum(dim=0)  # (vocab_size,)
+        log_probs = {
+            direction: self._log_probs(tokens, direction, place)
+            for direction, place in places.items()
+            if self._reads(direction)
+        }
+        total = torch.stack(list(log_probs.values())).sum(dim=0)  # (vocab_size,)
         ranks = torch.arange(1, len(total) + 1, device=total.device)
-        best = self._best(total + rarity * ranks.log(), k, {*self._marks, *map(self._number, inside)})
+        best = self._best(total + rarity * ranks.log(), k, {*self._special_ids, *map(self._word_id, inside)})
 
-        def log_prob(way: int, number: int) -> float:
-            return read[way][number].item() if way in read else math.nan
+        def log_prob(direction: int, word: int) -> float:
+            return log_probs[direction][word].item() if direction in log_probs else math.nan
 
         return [
-            Substitute(self._word(number), total[number].item(), log_prob(FORWARD, number), log_prob(BACKWARD, number))
-            for number, _ in best
+            Substitute(self._word(word), total[word].item(), log_prob(FORWARD, word), log_prob(BACKWARD, word))
+            for word, _ in best
         ]
 
-    # ---- words without context
+    # ---- context-independent vectors
 
     def static_neighbors(
         self, word: str, k: int = 10, vectors: Literal["softmax", "encoder"] | None = None
     ) -> list[StaticNeighbour]:
         """
-        The words of the vocabulary whose vectors are nearest to a word's, by their cosine.
+        Finds the words of the vocabulary whose context-independent vectors have the largest cosine to that of a word.
 
         Args:
-            word: Any word: layer 0 has a vector of an unknown one too.
-            k: How many.
-            vectors: "softmax", near for words that occur in the same contexts; or "encoder", layer 0, near for words
-                that are spelled alike. Default: "softmax" for a word of the vocabulary, "encoder" for any other.
+            word: Any word: layer 0 also has vectors for unknown words.
+            k: The number of words to return.
+            vectors: "softmax" for the weights of the softmax, where words that occur in the same contexts are near each
+                other; or "encoder" for layer 0, where words with a similar spelling are. Default: "softmax" for a word
+                of the vocabulary, "encoder" for any other.
         """
         if not isinstance(word, str):
             raise TextError(f"A word is a string, found {word!r:.60}.")
         if len(word.split()) != 1:
             raise TextError(f"Give one word, without blanks: found {word!r:.60}.")
-        number = self._number(word)
-        known = number not in self._marks and number < self.model.config.vocab_size
+        word_id = self._word_id(word)
+        known = word_id not in self._special_ids and word_id < self.model.config.vocab_size
         if vectors is None:
             vectors = "softmax" if known else "encoder"
         if vectors not in ("softmax", "encoder"):
@@ -211,9 +218,9 @@ class ElmoLanguageModel:
         if not known and not self.model.config.uses_characters:
             raise TextError(f"{word!r:.60} is not in the vocabulary, and this model reads no characters.")
         table = self._softmax_vectors if vectors == "softmax" else self._encoder_vectors
-        vector = table[number] if known else encode_words(self.model, self.tokenizer, [word])[0]
-        best = self._best(table @ vector, k, {*self._marks, number})
-        return [StaticNeighbour(self._word(number), similarity) for number, similarity in best]
+        vector = table[word_id] if known else encode_words(self.model, self.tokenizer, [word])[0]
+        best = self._best(table @ vector, k, {*self._special_ids, word_id})
+        return [StaticNeighbour(self._word(neighbour), similarity) for neighbour, similarity in best]
 
     @functools.cached_property
     def _softmax_vectors(self) -> torch.Tensor:
@@ -225,45 +232,47 @@ class ElmoLanguageModel:
 
     # ---- steps
 
-    def _reads(self, way: int) -> bool:
+    def _reads(self, direction: int) -> bool:
         """Whether the model has the direction."""
-        return self.model.config.directions in ("both", NAMES[way])
+        return self.model.config.directions in ("both", NAMES[direction])
 
     @property
-    def _marks(self) -> set[int]:
-        """What is no word."""
+    def _special_ids(self) -> set[int]:
+        """The ids of `<S>`, `</S>` and `<UNK>`."""
         return {self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, self.tokenizer.unk_token_id}
 
-    def _word(self, number: int) -> str:
-        return cast(str, self.tokenizer.convert_ids_to_tokens(number))
+    def _word(self, word_id: int) -> str:
+        return cast(str, self.tokenizer.convert_ids_to_tokens(word_id))
 
-    def _number(self, word: str) -> int:
-        """A word's id; that of `<UNK>` for an unknown one."""
+    def _word_id(self, word: str) -> int:
+        """The id of a word; that of `<UNK>` for an unknown word."""
         return cast(int, self.tokenizer.convert_tokens_to_ids(word))
 
     def _rows(self, texts: Sequence[list[str]]) -> Rows:
         return Rows.of(texts, self.tokenizer, self.model.config.vocab_size)
 
     @torch.inference_mode()
-    def _log_probs(self, tokens: list[str], way: int, place: int) -> torch.Tensor:
-        """The log-probability of each word to be the one that a direction reads after a place, `(vocab_size,)`."""
-        if not self._reads(way):
-            raise ModelError(f"This model reads {self.model.config.directions} only: {NAMES[way]} it knows no words.")
-        pieces = self._rows([tokens]).read(self.model.elmo, NAMES[way])
+    def _log_probs(self, tokens: list[str], direction: int, place: int) -> torch.Tensor:
+        """The log-probabilities of all words as the one that a direction reads after a place, `(vocab_size,)`."""
+        if not self._reads(direction):
+            raise ModelError(
+                f"This model reads {self.model.config.directions} only: {NAMES[direction]} it knows no words."
+            )
+        pieces = self._rows([tokens]).read(self.model.elmo, NAMES[direction])
         piece, top = next((piece, top) for _, piece, top in pieces if piece.start <= place < piece.stop)
         return self.model.softmax.log_probs(top[:, place - piece.start])[0]
 
     def _candidates(self, log_probs: torch.Tensor, k: int, allowed: int | None) -> list[Candidate]:
-        best = self._best(log_probs, k, self._marks - {allowed})
-        return [Candidate(self._word(number), log_prob) for number, log_prob in best]
+        best = self._best(log_probs, k, self._special_ids - {allowed})
+        return [Candidate(self._word(word), log_prob) for word, log_prob in best]
 
     @staticmethod
-    def _best(values: torch.Tensor, k: int, left_out: set[int]) -> list[tuple[int, float]]:
-        """The ids of the words with the `k` largest values, and these."""
+    def _best(values: torch.Tensor, k: int, excluded: set[int]) -> list[tuple[int, float]]:
+        """The ids of the words with the `k` largest values, and these values."""
         if k < 1:
             raise ValueError(f"`k` must be 1 or more, found {k}.")
-        order = values.topk(min(k + len(left_out), len(values))).indices.tolist()
-        return [(number, values[number].item()) for number in order if number not in left_out][:k]
+        order = values.topk(min(k + len(excluded), len(values))).indices.tolist()
+        return [(word, values[word].item()) for word in order if word not in excluded][:k]
 
 
 @overload
@@ -276,21 +285,21 @@ def score(texts: Iterable[Sentence], model: str | os.PathLike | None = None) -> 
 
 def score(texts, model=None):
     """
-    The log-probability of every token of a text, forward and backward.
+    Computes the log-probability of every token of a text, forward and backward.
 
     Args:
-        texts: One string; or many texts, each a string or a list of words.
-        model: A folder, or a name on the Hub; loaded once and kept until another one is asked for. Default: the model
+        texts: One string, or several texts, each a string or a list of words.
+        model: A folder, or a name on the Hub. The model is cached until another one is requested. Default: the model
             that comes with the package.
 
     Returns:
-        A [`TextScore`]; of many texts a list, in their order.
+        A [`TextScore`], or a list of them in the order of the texts.
     """
-    return _kept(None if model is None else os.fspath(model)).score(texts)
+    return _cached_model(None if model is None else os.fspath(model)).score(texts)
 
 
 @functools.lru_cache(maxsize=1)
-def _kept(model: str | None) -> ElmoLanguageModel:
+def _cached_model(model: str | None) -> ElmoLanguageModel:
     return ElmoLanguageModel.from_pretrained(model)
 
 

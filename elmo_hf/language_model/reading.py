@@ -1,4 +1,4 @@
-"""Texts as the language model reads them: rows of tokens, of any length, a piece at a time."""
+"""Runs the language model over texts of any length, one piece at a time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from ..modeling.modeling_elmo import DIRECTIONS, ElmoModel, ElmoStates
 from ..modeling.tokenization_elmo import ElmoTokenizer
 
 NO_LABEL = -100
-TOKENS_AT_ONCE = 2048  # of a text, or of several with their padding; what is in memory grows with it
+TOKENS_AT_ONCE = 2048  # tokens of one or several texts, padding included; memory grows with it
 
 
 def tokenized(texts: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator[list[str]]:
-    """The tokens of texts, as they come: `<S>`, words, `</S>`."""
+    """Yields the tokens of each text, lazily: `<S>`, words, `</S>`."""
     for text in checked(texts):
         words = tokenizer.tokenize(text) if isinstance(text, str) else text
         yield [tokenizer.bos_token, *words, tokenizer.eos_token]
@@ -24,26 +24,26 @@ def tokenized(texts: Iterable[Sentence], tokenizer: ElmoTokenizer) -> Iterator[l
 
 def batches(texts: Sequence[list[str]]) -> list[list[int]]:
     """
-    Which texts are read together, by number: those of similar length, as many as have [`TOKENS_AT_ONCE`] tokens when
-    they are padded. A longer text is alone.
+    Batches of texts of similar length, as lists of their indices. A batch has at most [`TOKENS_AT_ONCE`] tokens,
+    padding included; a longer text has a batch of its own.
     """
-    found: list[list[int]] = []
-    for number in sorted(range(len(texts)), key=lambda number: len(texts[number])):
-        if not found or (len(found[-1]) + 1) * len(texts[number]) > TOKENS_AT_ONCE:
-            found.append([])
-        found[-1].append(number)
-    return found
+    indices: list[list[int]] = []
+    for index in sorted(range(len(texts)), key=lambda index: len(texts[index])):
+        if not indices or (len(indices[-1]) + 1) * len(texts[index]) > TOKENS_AT_ONCE:
+            indices.append([])
+        indices[-1].append(index)
+    return indices
 
 
 @dataclass
 class Rows:
     """
-    Texts for the model. Each distinct word is spelled once, so that a long text takes little memory.
+    A batch of texts. The characters of each distinct word are stored once, so that a long text takes little memory.
 
     Args:
-        places: `(texts, tokens)`, which of the distinct tokens stands where.
+        places: `(texts, tokens)`, the index of each token among the distinct tokens.
         mask: `(texts, tokens)`, true for tokens.
-        ids: `(distinct,)`, the distinct tokens' word ids.
+        ids: `(distinct,)`, the word ids of the distinct tokens.
         char_ids: `(distinct, slots)`, their characters.
     """
 
@@ -54,22 +54,22 @@ class Rows:
 
     @classmethod
     def of(cls, texts: Sequence[list[str]], tokenizer: ElmoTokenizer, vocab_size: int) -> "Rows":
-        """The rows of tokenised texts. A word that the model has no probability of is `<UNK>`."""
+        """The rows of tokenised texts. A word that the softmax does not have becomes `<UNK>`."""
         words = dict.fromkeys(chain.from_iterable(text[1:-1] for text in texts))
         spelled = tokenizer([list(words)], is_split_into_words=True, return_tensors="pt")  # between <S> and </S>
         ids = spelled["input_ids"][0]
-        number_of = {word: number for number, word in enumerate(words, start=1)}
+        place_of = {word: place for place, word in enumerate(words, start=1)}
         places = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
         mask = np.zeros(places.shape, dtype=bool)
         for row, text in enumerate(texts):
-            places[row, 1 : len(text) - 1] = [number_of[word] for word in text[1:-1]]
+            places[row, 1 : len(text) - 1] = [place_of[word] for word in text[1:-1]]
             places[row, len(text) - 1] = len(ids) - 1
             mask[row, : len(text)] = True
-        ids = torch.where(ids < vocab_size, ids, tokenizer.unk_token_id)  # of words that only the tokenizer has
+        ids = torch.where(ids < vocab_size, ids, tokenizer.unk_token_id)  # words that only the tokenizer has
         return cls(torch.from_numpy(places), torch.from_numpy(mask), ids, spelled["char_ids"][0])
 
     def labels(self) -> list[torch.Tensor]:
-        """What each direction predicts at each position, `(texts, tokens)`: the token after it, and the one before."""
+        """The labels of each direction, `(texts, tokens)`: at each position the next token, and the previous one."""
         tokens = torch.where(self.mask, self.ids[self.places], NO_LABEL)
         nothing = torch.full_like(tokens[:, :1], NO_LABEL)
         before = torch.cat([nothing, tokens[:, :-1]], dim=1)
@@ -77,11 +77,11 @@ class Rows:
 
     def read(self, model: ElmoModel, directions: str) -> Iterator[tuple[int, slice, torch.Tensor]]:
         """
-        What the model makes of the texts, in pieces: of both directions together where one piece is enough, else of one
-        after the other, backward from the last piece to the first.
+        Runs the model over the texts in pieces. Both directions run in one call if one piece is enough. Otherwise each
+        direction runs over all pieces, backward from the last piece to the first.
 
         Yields:
-            A direction (0 is forward), the positions of the piece, and the top layer there, `(texts, positions,
+            The direction (0 is forward), the positions of the piece, and the top layer there, `(texts, positions,
             output_size)`.
         """
         texts, tokens = self.places.shape

@@ -1,4 +1,4 @@
-"""Vectors of the vocabulary's words, whatever their context."""
+"""Context-independent vectors of the words in the vocabulary."""
 
 from typing import cast
 
@@ -9,16 +9,16 @@ from ..modeling.modeling_elmo import ElmoForPreTraining
 from ..modeling.softmax_elmo import ElmoAdaptiveSoftmax
 from ..modeling.tokenization_elmo import ElmoTokenizer
 
-WORDS_AT_ONCE = 4096  # of the vocabulary, spelled together
+WORDS_AT_ONCE = 4096  # words encoded in one call
 
 
 @torch.inference_mode()
 def softmax_vectors(model: ElmoForPreTraining) -> torch.Tensor:
     """
-    The softmax's vector of each word, of length 1, `(vocab_size, output_size)`.
+    The weights of the softmax, one unit vector per word, `(vocab_size, output_size)`.
 
-    A vector that is added to all words changes no probability, so the mean is taken out; of an adaptive softmax, whose
-    groups each have a softmax of their own, that of the group. That brings all words into one space.
+    Adding a vector to all words does not change their probabilities, so the mean is subtracted. Each group of an
+    adaptive softmax has a softmax of its own, so its own mean is subtracted. All words are then comparable.
     """
     softmax, vectors = model.softmax, model.softmax.word_vectors().float()
     bounds = softmax.bounds if isinstance(softmax, ElmoAdaptiveSoftmax) else [len(vectors)]
@@ -28,7 +28,7 @@ def softmax_vectors(model: ElmoForPreTraining) -> torch.Tensor:
 
 @torch.inference_mode()
 def encoder_vectors(model: ElmoForPreTraining, tokenizer: ElmoTokenizer) -> torch.Tensor:
-    """What layer 0 makes of each word, of length 1, `(vocab_size, output_size)`."""
+    """The layer-0 vectors of all words, of length 1, `(vocab_size, output_size)`."""
     words = cast(list[str], tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size))))
     parts = [words[start : start + WORDS_AT_ONCE] for start in range(0, len(words), WORDS_AT_ONCE)]
     return torch.cat([encode_words(model, tokenizer, part) for part in parts])
@@ -36,7 +36,7 @@ def encoder_vectors(model: ElmoForPreTraining, tokenizer: ElmoTokenizer) -> torc
 
 @torch.inference_mode()
 def encode_words(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, words: list[str]) -> torch.Tensor:
-    """What layer 0 makes of words, known or not, of length 1, `(words, output_size)`."""
+    """The layer-0 vectors of words, known or unknown, of length 1, `(words, output_size)`."""
     spelled = tokenizer(words, is_split_into_words=True, add_special_tokens=False, return_tensors="pt").to(model.device)
     ids, char_ids = spelled["input_ids"][0], spelled["char_ids"][0]
     config = model.config

@@ -1,7 +1,7 @@
 """
-Pretraining a biLM: text, streams, loop, evaluation.
+Pretraining of a biLM.
 
-`Run` is the whole of it, with its folder; `Pretrainer` the loop; `perplexity` the measure.
+[`Run`] manages a run and its folder, [`Pretrainer`] is the training loop, and [`perplexity`] evaluates a model.
 """
 
 from .evaluation import Perplexity, perplexity, protocol

@@ -1,8 +1,8 @@
 """
-Checkpoints that are there as a whole or not at all.
+Checkpoints, written atomically.
 
-A checkpoint is a folder `step-00001000`, written under another name and renamed when it is complete. Its manifest holds
-the size and the SHA-256 of every file: a checkpoint that was cut short or damaged later is passed over.
+A checkpoint is a folder `step-00001000`. It is written under another name and renamed when it is complete. Its manifest
+holds the size and the SHA-256 of every file; checkpoints that are truncated or damaged are skipped.
 """
 
 import re
@@ -20,47 +20,47 @@ NAME = re.compile(r"step-(\d+)")
 
 
 def checkpoint_name(step: int) -> str:
-    """The folder's name."""
+    """The name of a checkpoint's folder."""
     return f"step-{step:08d}"
 
 
 def partial_folder(folder: Path, step: int) -> Path:
-    """Where a checkpoint is written before it is complete."""
+    """The folder that a checkpoint is written to before it is complete."""
     return folder / f".{checkpoint_name(step)}.partial"
 
 
 def complete(partial: Path, information: dict[str, Any]) -> Path:
-    """Adds the manifest, and gives the checkpoint its name."""
+    """Adds the manifest and renames the folder to its final name."""
     write_manifest(partial, information)
     final = partial.parent / partial.name.removeprefix(".").removesuffix(".partial")
-    if final.exists():  # the same step again, after a resume
+    if final.exists():  # the same step was saved before the run was resumed
         shutil.rmtree(final)
     partial.replace(final)
     return final
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints, the newest first, torn ones included."""
-    found = [path for path in folder.glob("step-*") if NAME.fullmatch(path.name)] if folder.is_dir() else []
-    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")), reverse=True)
+    """All checkpoints, including incomplete ones, the newest first."""
+    paths = [path for path in folder.glob("step-*") if NAME.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(paths, key=lambda path: int(path.name.removeprefix("step-")), reverse=True)
 
 
 def newest_complete(folder: Path) -> Path | None:
-    """The newest checkpoint that looks whole."""
+    """The newest checkpoint that is complete, judged by the sizes of its files."""
     return next((checkpoint for checkpoint in checkpoints(folder) if is_complete(checkpoint)), None)
 
 
 def newest_intact(folder: Path) -> Path | None:
-    """The checkpoint to resume from; a warning names each damaged one that is passed over."""
+    """The checkpoint to resume from: the newest one whose checksums are right. A warning names each skipped one."""
     for checkpoint in checkpoints(folder):
         if is_intact(checkpoint):
             return checkpoint
-        logger.warning(f"{checkpoint} is damaged: its files are not those that were written. It is passed over.")
+        logger.warning(f"{checkpoint} is damaged: its files are not those that were written. It is skipped.")
     return None
 
 
 def rotate(folder: Path, keep: int):
-    """Removes what was left half-written, and all complete checkpoints but the newest `keep`. Torn ones go too."""
+    """Removes incomplete checkpoints, and all complete ones except the newest `keep`."""
     good = [checkpoint for checkpoint in checkpoints(folder) if is_complete(checkpoint)]
     for old in [*folder.glob(".step-*.partial"), *(path for path in checkpoints(folder) if path not in good[:keep])]:
         shutil.rmtree(old, ignore_errors=True)

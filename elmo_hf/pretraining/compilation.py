@@ -1,4 +1,4 @@
-"""`torch.compile` for what is no matrix product in a training step."""
+"""`torch.compile` for the element-wise parts of a training step."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ import torch
 
 from ..modeling import lstm_autograd_elmo, softmax_elmo
 
-# Functions without side effects, the modules that call them, and whether the shapes they meet vary: an LSTM's are those
-# of the batch, and code for one shape is several times as fast as code for all.
+# The functions, the modules that call them, and whether to compile them for dynamic shapes. The shapes of an LSTM are
+# those of the batch, and code for a fixed shape is several times as fast.
 KERNELS = (
     (lstm_autograd_elmo, "cell_step", False),
     (lstm_autograd_elmo, "cell_step_backward", False),
@@ -19,8 +19,8 @@ KERNELS = (
 @contextmanager
 def compiled_kernels(wanted: bool = True) -> Generator[None]:
     """
-    Within, the element-by-element parts of LSTM and softmax are compiled when they first run: one pass over memory
-    instead of many. Needs a C++ compiler on a CPU.
+    Inside the `with` block, the element-wise parts of the LSTM and the softmax are compiled when they first run: one
+    pass over memory instead of many. On a CPU this needs a C++ compiler.
     """
     plain = [getattr(module, name) for module, name, _ in KERNELS]
     try:

@@ -1,4 +1,4 @@
-"""Perplexity: the full softmax, each direction by itself."""
+"""Perplexity with the full softmax, per direction."""
 
 import math
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from ..modeling.modeling_elmo import ElmoForPreTraining, ElmoStates
 from .streams import Reader, SentenceEncoder, Streams
 from .text import Corpus
 
-STREAMS, WINDOW = 64, 32  # of an evaluation; they change nothing but the time it takes
+STREAMS, WINDOW = 64, 32  # of an evaluation; they affect only its speed
 
 
 def protocol(carry_state: bool) -> str:
-    """How perplexity is measured, in words; to be printed with every number."""
+    """A description of how perplexity is measured, to print with every result."""
     state = "carried along each document" if carry_state else "zero at each sentence"
     return f"<UNK> and </S> counted, <S> not; full softmax; state {state}"
 
@@ -30,16 +30,17 @@ def perplexity(
     report: Callable[[int], object] | None = None,
 ) -> Perplexity:
     """
-    Perplexity on a text: `<UNK>` and `</S>` are counted, `<S>` is not.
+    Computes the perplexity of a model on a text. `<UNK>` and `</S>` are counted, `<S>` is not.
 
     Args:
-        model: In fp32 and evaluation mode for the time of the call.
-        encode: Makes steps of sentences.
+        model: The model. It runs in fp32 and in evaluation mode.
+        encode: Encodes sentences as steps.
         corpus: The text.
-        carry_state: Whether the state goes on from sentence to sentence along each document, in both directions (the
-            backward one reads the words of a sentence from its end). By default every sentence starts from zeros.
-        max_targets: Stop after about so many words.
-        report: Is called with the number of words after each batch.
+        carry_state: Whether to carry the state from sentence to sentence within each document, in both directions (the
+            backward direction reads the words of each sentence in reverse). By default every sentence starts from
+            zeros.
+        max_targets: Stop after about this many words.
+        report: Called after each batch with its number of words.
     """
     streams = Streams(
         Reader(corpus, epochs=1, seed=0),
@@ -50,7 +51,7 @@ def perplexity(
         reset_documents=True,
         allow_fewer=True,
     )
-    run = vars(model).get("_original_forward", model)  # without what Accelerate puts around it for mixed precision
+    run = vars(model).get("_original_forward", model)  # without Accelerate's wrapper for mixed precision
     was_training = model.training
     model.eval()
     sums, targets, state = [0.0, 0.0], 0, None

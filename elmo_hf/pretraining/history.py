@@ -1,4 +1,4 @@
-"""What a run has recorded: a JSON object a line, and Accelerate's trackers beside it."""
+"""The history of a run: one JSON object per line, also sent to Accelerate's trackers."""
 
 import json
 import os
@@ -12,24 +12,24 @@ from ..runtime.run_records import history_lines
 
 class History:
     """
-    Records of a run, appended to a file.
+    Appends the records of a run to a file.
 
     Args:
-        path: The file; made with the first record.
-        accelerator: Its trackers get the numbers too.
+        path: The file. It is created with the first record.
+        accelerator: Its trackers get the values too.
     """
 
     def __init__(self, path: Path, accelerator: Accelerator):
         self.path, self.accelerator = path, accelerator
 
     def add(self, step: int, values: dict[str, Any]):
-        """Appends a record. Called by the main process."""
+        """Appends a record. Only the main process calls this."""
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step} | values) + "\n")
         self.accelerator.log(values, step=step)
 
     def forget_after(self, step: int):
-        """Drops the records of steps that will be made again."""
+        """Removes the records after a step, since a resumed run repeats these steps."""
         if not self.accelerator.is_main_process or not self.path.exists():
             return
         kept = [line for line, record in history_lines(self.path) if record["step"] <= step]

@@ -1,4 +1,4 @@
-"""The model that a run starts with: fresh, or an existing one whose vocabulary is kept or extended."""
+"""The model that a run starts from: a new one, or an existing one whose vocabulary may be extended."""
 
 import os
 from collections.abc import Sequence
@@ -27,20 +27,20 @@ SIZES: dict[str, dict[str, Any]] = {
     "medium": {"num_highway_layers": 1, "cell_size": 2048, "projection_size": 256},
     "original": {},
 }
-# With fewer words a full softmax is as fast as any.
+# With a smaller vocabulary, a full softmax is as fast as any other.
 FEW_WORDS = 10_000
 
 
 def build_config(size: str, vocab_size: int, recipe: str = "modern", **fields: Any) -> ElmoConfig:
     """
-    A configuration for pretraining.
+    Builds a configuration for pretraining.
 
     Args:
         size: A key of `SIZES`.
-        vocab_size: Words, boundaries and `<UNK>` included.
-        recipe: "original" has the sampled softmax of 8192 words, "modern" the adaptive one; both the full one where
-            words are few.
-        fields: Win over what size and recipe say.
+        vocab_size: The size of the vocabulary, including boundaries and `<UNK>`.
+        recipe: "original" uses a sampled softmax with 8192 samples, "modern" an adaptive softmax. Both use a full
+            softmax for small vocabularies.
+        fields: Fields of the config, which override those of size and recipe.
     """
     if size not in SIZES:
         raise ValueError(f"There is no size {size!r}: choose one of {', '.join(SIZES)}.")
@@ -71,14 +71,14 @@ def starting_point(
     tokenizer_options: dict[str, Any] | None = None,
 ) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
     """
-    Model and tokenizer to train.
+    The model and the tokenizer to train.
 
     Args:
-        from_model: A model to go on from; without one, fresh weights.
-        vocab: A vocabulary file. Needed for a fresh model, or to extend an existing one's.
+        from_model: A pretrained model to continue from. Default: a new model with random weights.
+        vocab: A vocabulary file, for a new model or to extend the vocabulary of an existing one.
         extend_vocabulary: Whether to add the words of `vocab` that the existing model lacks.
-        size, recipe, fields: Of a fresh model, as in [`build_config`].
-        tokenizer_options: Of a fresh tokenizer.
+        size, recipe, fields: The configuration of a new model, as in [`build_config`].
+        tokenizer_options: The options of a new tokenizer.
     """
     if from_model is not None:
         if fields:
@@ -99,18 +99,18 @@ def extended(
     model: ElmoForPreTraining, tokenizer: ElmoTokenizer, words: Sequence[str]
 ) -> tuple[ElmoForPreTraining, ElmoTokenizer]:
     """
-    The model and tokenizer with more words. Known words keep their ids and weights; new ones start as the original's
-    initialisation has it, with a bias as rare words have.
+    Extends the vocabulary of a model and its tokenizer. Known words keep their ids and weights. New words get random
+    weights as in a new model, and the bias of a rare word.
 
     Args:
-        words: Known ones among them are left out.
+        words: The words to add. Known words are ignored.
     """
     known = tokenizer.get_vocab()
     new = list(dict.fromkeys(word for word in words if word not in known))
     if not new:
         return model, tokenizer
     old_words = sorted(
-        (word for word, number in known.items() if number < model.config.vocab_size), key=known.__getitem__
+        (word for word, word_id in known.items() if word_id < model.config.vocab_size), key=known.__getitem__
     )
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ModelError(f"The tokenizer has {tokenizer.vocab_size} words and the model {model.config.vocab_size}.")
@@ -121,7 +121,7 @@ def extended(
     for name, old in model.state_dict().items():
         if state[name].shape == old.shape:
             state[name].copy_(old)
-        else:  # grows at its end, where a table of words may have had a row for padding
+        else:  # grows at the end, where a table of words may have a row for padding
             rows = min(len(old), len(old_words))
             state[name][:rows].copy_(old[:rows])
     _lower_bias(larger.softmax, len(new))
@@ -129,11 +129,11 @@ def extended(
 
 
 @torch.no_grad()
-def _lower_bias(softmax: ElmoSoftmax | ElmoAdaptiveSoftmax, number: int):
-    """Gives the last `number` words the bias of the rarest word before them."""
+def _lower_bias(softmax: ElmoSoftmax | ElmoAdaptiveSoftmax, num_new_words: int):
+    """Sets the bias of the new words, which are the last ones, to the lowest bias of the words before them."""
     layer: Any = softmax.tails[-1][1] if isinstance(softmax, ElmoAdaptiveSoftmax) else softmax
-    if number < len(layer.bias):
-        layer.bias[-number:] = layer.bias[:-number].min()
+    if num_new_words < len(layer.bias):
+        layer.bias[-num_new_words:] = layer.bias[:-num_new_words].min()
 
 
 __all__ = ["SIZES", "build_config", "extended", "load_language_model", "starting_point"]

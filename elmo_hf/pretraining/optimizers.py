@@ -16,15 +16,15 @@ class MuonWithAdamW(torch.optim.Optimizer):
     """
     Muon (Jordan et al. 2024) for the matrices of the LSTMs, AdamW for everything else.
 
-    Muon works on matrices: each direction and, in the input and recurrent weights, each gate is one of its own, given
-    to `torch.optim.Muon` as a view of the weight. Its step is scaled to the size of AdamW's (`match_rms_adamw`), so
-    that one learning rate serves both.
+    Muon works on matrices. Each direction, and in the input and recurrent weights each gate, is a separate matrix: a
+    view of the weight that is passed to `torch.optim.Muon`. Its step is scaled to the size of AdamW's
+    (`match_rms_adamw`), so that one learning rate serves both.
 
     Args:
-        model: Its trainable parameters.
-        lr: Learning rate of both.
-        weight_decay: Of matrices; biases have none.
-        betas: AdamW's.
+        model: The model whose trainable parameters are optimised.
+        lr: The learning rate of both optimisers.
+        weight_decay: The weight decay of matrices; biases have none.
+        betas: The betas of AdamW.
     """
 
     def __init__(self, model: nn.Module, lr: float, weight_decay: float, betas: tuple[float, float]):
@@ -45,12 +45,12 @@ class MuonWithAdamW(torch.optim.Optimizer):
         self.adamw = torch.optim.AdamW(decay_groups(others), lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
         self._weights = list({id(weight): weight for weight, _, _ in self._views}.values())
         super().__init__([*self._weights, *(weight for _, weight in others if weight.requires_grad)], {"lr": lr})
-        # The trainer sets the learning rate of every group: these are the groups of the two optimisers themselves.
+        # The trainer sets the learning rate of every group, so these must be the groups of the two optimisers.
         self.param_groups = [*self.muon.param_groups, *self.adamw.param_groups]
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:
-        """One step of both."""
+        """One step of both optimisers."""
         for weight, index, view in self._views:
             view.grad = None if weight.grad is None else weight.grad[index]
         self.muon.step()
@@ -65,18 +65,18 @@ class MuonWithAdamW(torch.optim.Optimizer):
             view.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of both."""
+        """The states of both optimisers."""
         return {"muon": self.muon.state_dict(), "adamw": self.adamw.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]):
-        """Restores the states of both."""
+        """Restores the states of both optimisers."""
         self.muon.load_state_dict(state_dict["muon"])
         self.adamw.load_state_dict(state_dict["adamw"])
         self.param_groups = [*self.muon.param_groups, *self.adamw.param_groups]
 
 
 def decay_groups(parameters: list[tuple[str, nn.Parameter]]) -> list[dict[str, Any]]:
-    """Two groups of the trainable ones among named parameters: matrices, and what has no weight decay."""
+    """Two groups of the trainable parameters: matrices, and parameters without weight decay."""
     matrices, others = [], []
     for name, parameter in parameters:
         if parameter.requires_grad:  # an LSTM's bias has a row for each direction
@@ -85,7 +85,7 @@ def decay_groups(parameters: list[tuple[str, nn.Parameter]]) -> list[dict[str, A
 
 
 def _lstm_matrices(model: nn.Module) -> Iterator[tuple[nn.Parameter, tuple]]:
-    """Every LSTM weight with the index of each matrix in it."""
+    """Yields every LSTM weight with the index of each of its matrices."""
     for layer in model.modules():
         if not isinstance(layer, ElmoRecurrentLayer):
             continue

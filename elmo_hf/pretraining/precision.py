@@ -1,4 +1,4 @@
-"""Whether bf16 pays on this machine."""
+"""Chooses the precision of training: whether bf16 is faster on this machine."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from ..modeling.products_elmo import bf16_is_fast
 
 logger = logging.get_logger(__name__)
 
-# In a process of its own: on some machines the first bf16 product ends the process.
+# Runs in a separate process, since on some machines the first bf16 product kills the process.
 PROBE = """
 import time, torch
 def seconds(dtype):
@@ -26,15 +26,16 @@ raise SystemExit(0 if seconds(torch.bfloat16) < 0.6 * seconds(torch.float32) els
 
 def choose_precision(wanted: str) -> str:
     """
-    "no", "bf16" or "fp16" for `wanted`; "auto" is bf16 where the machine has fast products in it: on a GPU if it says
-    so, on a CPU if a trial of a few seconds does. Whoever asks for bf16 gets it, and is told where it is slow.
+    Resolves "auto" to "bf16" if bf16 products are fast on this machine, else to "no". A GPU is asked whether it
+    supports bf16; on a CPU a trial of a few seconds decides. Other values are returned unchanged, with a warning if
+    bf16 is slow here.
     """
-    if wanted == "bf16" and not torch.cuda.is_available() and not bf16_is_fast():
+    if wanted == "bf16" and not torch.accelerator.is_available() and not bf16_is_fast():
         logger.warning("This processor has no fast bf16 products: training is not faster here in bf16 than in fp32.")
     if wanted != "auto":
         return wanted
-    if torch.cuda.is_available():
-        return "bf16" if torch.cuda.is_bf16_supported() else "no"
+    if torch.accelerator.is_available():
+        return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
     return "bf16" if subprocess.run([sys.executable, "-c", PROBE], capture_output=True).returncode == 0 else "no"
 
 

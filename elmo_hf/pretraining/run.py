@@ -1,4 +1,4 @@
-"""A run and its folder: begun once, resumed as often as needed, and in the end a model that loads."""
+"""A pretraining run and its folder, which can be resumed and ends up as a model folder."""
 
 import json
 import os
@@ -33,12 +33,12 @@ from .vocabulary import count_steps
 @dataclass
 class RunText:
     """
-    What a run reads.
+    The text of a run.
 
     Args:
-        text, heldout: Sources, as [`Corpus`] takes them.
-        column, split: Of datasets.
-        pretokenized: Whether words are what blanks separate.
+        text, heldout: The sources to train and to evaluate on, as in [`Corpus`].
+        column, split: The column and the split of datasets.
+        pretokenized: Whether words are separated by blanks. Otherwise the tokenizer splits the text.
     """
 
     text: list[str]
@@ -48,7 +48,7 @@ class RunText:
     pretokenized: bool = False
 
     def fingerprints(self) -> dict[str, list[str | None]]:
-        """What changes when one of the texts does."""
+        """Fingerprints of all texts, to detect that one of them has changed."""
         heldout = self.heldout_corpus()
         return {"text": self.corpus().fingerprints(), "heldout": [] if heldout is None else heldout.fingerprints()}
 
@@ -63,11 +63,11 @@ class RunText:
 
 class Run:
     """
-    A run in a folder. Make one with [`Run.begin`] or [`Run.resume`].
+    A run in a folder. [`Run.begin`] starts one, and [`Run.resume`] continues one.
 
     Attributes:
-        trainer ([`Pretrainer`]): The loop.
-        tokenizer ([`ElmoTokenizer`]): The model's.
+        trainer ([`Pretrainer`]): The training loop.
+        tokenizer ([`ElmoTokenizer`]): The model's tokenizer.
     """
 
     def __init__(self, folder: Path, model: ElmoForPreTraining, tokenizer: ElmoTokenizer, description: dict[str, Any]):
@@ -97,11 +97,16 @@ class Run:
         tracker: str | None = None,
     ) -> "Run":
         """
-        Starts a run in a new or empty folder. What is wrong with text, settings or disk leaves it as it was.
+        Starts a run in a new or empty folder. If the text, the settings or the disk cause an error, the folder is left
+        as it was.
 
         Args:
-            folder: Gets checkpoints, records and in the end the model.
-            model: Fresh or pretrained.
+            folder: The folder for checkpoints, records and, at the end, the model.
+            model: A new or a pretrained model.
+            tokenizer: The model's tokenizer.
+            text: The text to train and to evaluate on.
+            settings: The settings of the training.
+            tracker: The name of a tracker that Accelerate knows, such as "tensorboard".
         """
         folder, process = Path(folder), this_process()
         if process.is_main_process:
@@ -131,17 +136,17 @@ class Run:
                     write_atomically(folder / RUN, json.dumps(description, indent=2))
                 process.wait_for_everyone()
                 run = cls(folder, model, tokenizer, _read_description(folder))
-                run.trainer.save()  # from here on there is something to resume from
+                run.trainer.save()  # the first checkpoint, from which the run can be resumed
         return run
 
     @classmethod
     def resume(cls, folder: str | os.PathLike, **changes: Any) -> "Run":
         """
-        Goes on from the newest complete checkpoint.
+        Continues a run from the newest complete checkpoint.
 
         Args:
-            folder: Of a run that was begun.
-            changes: Settings to change. `steps` or `epochs` prolong a run.
+            folder: The folder of the run.
+            changes: Settings to change. `steps` or `epochs` extend a run.
         """
         folder, process = Path(folder), this_process()
         description = _changed(_read_description(folder), changes)
@@ -160,10 +165,10 @@ class Run:
 
     def train(self) -> Perplexity | None:
         """
-        Trains to the end, or to a signal, and saves the model.
+        Trains until the end or until a signal arrives. At the end, saves the model.
 
         Returns:
-            Perplexity on all of the held-out text; `None` without one, and after a signal.
+            The perplexity on all of the held-out text. `None` if there is none, or after a signal.
         """
         trainer, result = self.trainer, None
         try:
@@ -177,7 +182,7 @@ class Run:
         return result
 
     def save_model(self):
-        """Puts the model and its card into the folder, where `from_pretrained` finds it."""
+        """Saves the model and its card to the folder, from which `from_pretrained` can load it."""
         if self.trainer.accelerator.is_main_process:
             stage = self.folder / ".model"
             try:
@@ -196,8 +201,8 @@ class Run:
 
 
 def _check_unchanged(description: dict[str, Any]):
-    """Refuses text that is not the one with which the run was begun: it would go on somewhere else in it."""
-    begun = description.get("fingerprints")  # not there in runs of earlier versions
+    """Raises an error if the text has changed since the run began: the run would continue at a wrong position."""
+    begun = description.get("fingerprints")  # runs of earlier versions have none
     if begun is None:
         return
     text = RunText(**description["text"])
@@ -220,7 +225,7 @@ def _refuse_run(folder: Path):
 
 
 def _check_tracker(tracker: str | None):
-    """Accelerate would pass over one whose package is missing."""
+    """Raises an error for an unknown tracker. Accelerate would ignore a tracker whose package is missing."""
     if tracker is not None and tracker not in (available := [str(name) for name in get_available_trackers()]):
         raise RunError(
             f"There is no tracker {tracker!r}{did_you_mean(tracker, available)} here: install its package, or choose "
@@ -229,7 +234,7 @@ def _check_tracker(tracker: str | None):
 
 
 def _check_text(text: RunText, tokenizer: ElmoTokenizer, streams: int):
-    """Refuses text in which there is too little to read, before a run is begun."""
+    """Raises an error if there is too little text, before the run begins."""
     reader, encode = Reader(text.corpus(), epochs=1, seed=0), SentenceEncoder(tokenizer, text.pretokenized)
     Streams(reader, encode, streams=streams, window=1).take()
     if (heldout := text.heldout_corpus()) is not None:
@@ -238,7 +243,7 @@ def _check_text(text: RunText, tokenizer: ElmoTokenizer, streams: int):
 
 @contextmanager
 def _undone_by_failure(folder: Path, is_main_process: bool) -> Generator[None]:
-    """A new or empty folder that is filled within, and is as before if that fails."""
+    """Restores a new or empty folder to its former state if the `with` block fails."""
     new = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
     try:
         yield
@@ -253,11 +258,11 @@ def _undone_by_failure(folder: Path, is_main_process: bool) -> Generator[None]:
 
 
 def _changed(description: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The description of a run with other settings."""
+    """The description of a run with some settings changed."""
     settings = description["settings"]
     if fixed := sorted(name for name in changes if name not in settings):
         raise RunError(f"{', '.join(fixed)} cannot be changed on resume: only settings of the training can.")
-    if changes.get("mixed_precision") == "auto":  # was chosen when the run began
+    if changes.get("mixed_precision") == "auto":  # keep the precision that was chosen when the run began
         changes = changes | {"mixed_precision": settings["mixed_precision"]}
     steps = description["total_steps"]
     if changes.get("steps"):

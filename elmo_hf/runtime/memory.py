@@ -1,4 +1,4 @@
-"""Memory that is not needed any more."""
+"""Returns freed memory to the system, and keeps the garbage collector from scanning old objects."""
 
 import ctypes
 import gc
@@ -7,10 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 
-def give_back_freed_memory():
+def release_freed_memory():
     """
-    Has the C library (glibc) give what this process has freed back to the system. It keeps it otherwise, in pieces that
-    the next tensors, of other sizes, do not always fit into; from shard to shard that adds up.
+    Makes the C library (glibc) return freed memory to the system. By default it keeps freed blocks, which later tensors
+    of other sizes do not always fit into, so that memory grows from shard to shard.
     """
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
@@ -19,13 +19,13 @@ def give_back_freed_memory():
 
 
 @contextmanager
-def garbage_of_before_stays() -> Generator[None]:
+def freeze_existing_objects() -> Generator[None]:
     """
-    Within it Python looks for garbage among new objects alone; objects of before that refer to each other are freed
-    behind it at the earliest. To look through all that large libraries have made when they were imported takes a fifth
-    of a second, every few thousand sentences anew.
+    Inside the `with` block, the garbage collector scans only new objects. Older objects in reference cycles are freed
+    after the block at the earliest. A scan of all objects that large libraries create at import takes a fifth of a
+    second, and would happen every few thousand sentences.
     """
-    if gc.get_freeze_count():  # somebody else's, who would not expect it to end
+    if gc.get_freeze_count():  # the caller has frozen objects, and does not expect them to be unfrozen
         yield
         return
     gc.freeze()
@@ -35,4 +35,4 @@ def garbage_of_before_stays() -> Generator[None]:
         gc.unfreeze()
 
 
-__all__ = ["garbage_of_before_stays", "give_back_freed_memory"]
+__all__ = ["freeze_existing_objects", "release_freed_memory"]

@@ -1,4 +1,4 @@
-"""The processes that torchrun or accelerate launched."""
+"""The processes of a run that torchrun or accelerate has launched."""
 
 import sys
 import time
@@ -8,39 +8,39 @@ import torch
 from accelerate import Accelerator, PartialState
 from accelerate.utils import parse_flag_from_env
 
-# The main process counts words and evaluates alone, which may take longer than torch waits by default.
+# The other processes wait while the main process counts words or evaluates. That may exceed torch's default timeout.
 PATIENCE = timedelta(days=1)
 
 
 def on_cpu() -> bool:
-    """Whether to compute on CPUs. Accelerate must be told: processes without a GPU would not find each other."""
-    return not torch.cuda.is_available() or parse_flag_from_env("ACCELERATE_USE_CPU")
+    """Whether to compute on CPUs. Accelerate must be told, or processes without a GPU do not find each other."""
+    return not torch.accelerator.is_available() or parse_flag_from_env("ACCELERATE_USE_CPU")
 
 
 def this_process() -> PartialState:
-    """This process among those of the run; the first call brings them together."""
+    """The state of this process in the run. The first call connects the processes."""
     return PartialState(cpu=on_cpu(), timeout=PATIENCE)
 
 
 def sum_over_processes(value: float, accelerator: Accelerator) -> float:
-    """The sum of all processes' values; all of them must ask for it."""
+    """The sum of a value over all processes. Every process must call it."""
     if accelerator.num_processes == 1:
-        return value
+        return value  # nothing in float64 on devices that do not have it: those run one process
     own = torch.tensor(value, dtype=torch.float64, device=accelerator.device)
     total = accelerator.reduce(own, "sum")
-    # gloo's threads let go of the tensor after the result is there, and need Python's lock for it. A process group that
-    # was taken down before would hold that lock and wait for its threads: for ever.
+    # gloo's threads release the tensor after the result is available, and need the GIL for it. Destroying the process
+    # group before that would hold the GIL and wait for these threads: a deadlock.
     while total.device.type == "cpu" and sys.getrefcount(total) > sys.getrefcount(own):
         time.sleep(0)
     return total.item()
 
 
-def part(process: PartialState):
-    """The end of what the processes do together; one that ends with gloo's threads alive may be aborted."""
+def shut_down(process: PartialState):
+    """Disconnects the processes. A process that ends while gloo's threads are alive may be aborted."""
     if process.num_processes > 1:
         process.wait_for_everyone()
-        time.sleep(0.1)  # for the threads to let go of the last tensors, as above
+        time.sleep(0.1)  # for the threads to release the last tensors, as above
         process.destroy_process_group()
 
 
-__all__ = ["on_cpu", "part", "sum_over_processes", "this_process"]
+__all__ = ["on_cpu", "shut_down", "sum_over_processes", "this_process"]

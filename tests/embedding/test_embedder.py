@@ -335,7 +335,7 @@ def test_a_document_that_was_given_out_is_not_kept_while_the_next_one_is_embedde
     text = [["a", "bank"] * 40] * 3
     for _ in EMBEDDER.embed_iter(text, batch_tokens=16):
         pass
-    for result in EMBEDDER._request("mix", None, False, 16).as_they_come(text):
+    for result in EMBEDDER._request("mix", None, False, 16).iter_unordered(text):
         del result
     assert len(documents) == 6
 
@@ -348,7 +348,7 @@ def test_results_that_come_in_any_order_are_those_of_their_sentences(layers, poo
     expected = EMBEDDER.embed(text, layers, pooling, batch_tokens=5)
     found = {
         number: np.stack(some) if isinstance(layers, list) or layers == "all" else some[0].copy()
-        for number, some in EMBEDDER._request(layers, pooling, False, 5).as_they_come(text)
+        for number, some in EMBEDDER._request(layers, pooling, False, 5).iter_unordered(text)
     }
     assert sorted(found) == list(range(len(text)))
     for number, wanted in enumerate(expected):

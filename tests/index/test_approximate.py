@@ -93,7 +93,7 @@ def test_there_is_a_graph_if_asked_for_or_if_there_are_many_vectors(tmp_path, mo
     pytest.importorskip("usearch")
     assert not has_graph(ElmoIndex.build(EMBEDDER, TEXTS, tmp_path / "few"))
     assert has_graph(ElmoIndex.build(EMBEDDER, TEXTS, tmp_path / "asked", approximate=True))
-    monkeypatch.setattr(index_module, "MANY", 10)
+    monkeypatch.setattr(index_module, "GRAPH_THRESHOLD", 10)
     assert has_graph(ElmoIndex.build(EMBEDDER, TEXTS, tmp_path / "many"))
     assert not has_graph(ElmoIndex.build(EMBEDDER, TEXTS, tmp_path / "exact", approximate=False))
 
@@ -119,7 +119,7 @@ def test_without_the_library_search_is_exact_and_a_graph_is_refused_with_a_remed
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "usearch" else find_spec(name))
     monkeypatch.setattr(importlib, "import_module", refuse)
-    monkeypatch.setattr(index_module, "MANY", 10)
+    monkeypatch.setattr(index_module, "GRAPH_THRESHOLD", 10)
     (nearest_one,) = ElmoIndex.load(index.folder).search(index[1].vector, 1)
     assert nearest_one.occurrence.position == 1
     assert not has_graph(ElmoIndex.build(EMBEDDER, TEXTS, tmp_path / "many"))

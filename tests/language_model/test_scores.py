@@ -235,7 +235,7 @@ def test_the_shipped_model_is_loaded_once_and_kept(monkeypatch, tmp_path):
     other = tiny_language_model()
     for part in (other.model.float(), other.tokenizer):
         part.save_pretrained(tmp_path)
-    model._kept.cache_clear()
+    model._cached_model.cache_clear()
     loaded = []
     load = model.load_language_model
     monkeypatch.setattr(model, "load_language_model", lambda name, dtype: loaded.append(name) or load(name, dtype))

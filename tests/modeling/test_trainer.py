@@ -160,7 +160,7 @@ def test_predictions_are_logits_alone(tmp_path):
 
 PARALLEL = """
 import json, sys
-from elmo_hf.runtime.processes import part, this_process
+from elmo_hf.runtime.processes import shut_down, this_process
 from tests.modeling.test_trainer import new_head, new_trainer
 
 folder, batch_size = sys.argv[1:]
@@ -175,7 +175,7 @@ found = {
 }
 with open(f"{folder}/process-{trainer.args.process_index}.json", "w") as file:
     json.dump(found, file)
-part(this_process())
+shut_down(this_process())
 """
 
 

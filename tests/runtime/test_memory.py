@@ -2,7 +2,7 @@ import gc
 
 import pytest
 
-from elmo_hf.runtime.memory import garbage_of_before_stays
+from elmo_hf.runtime.memory import freeze_existing_objects
 
 
 class Loop:
@@ -25,7 +25,7 @@ def nothing_frozen():
 def test_only_new_garbage_is_looked_for_within_and_all_of_it_behind():
     found = []
     Loop(found, "old")
-    with garbage_of_before_stays():
+    with freeze_existing_objects():
         Loop(found, "new")
         gc.collect()
         assert found == ["new"]
@@ -35,12 +35,12 @@ def test_only_new_garbage_is_looked_for_within_and_all_of_it_behind():
 
 def test_what_somebody_else_has_frozen_stays_so():
     gc.freeze()
-    with garbage_of_before_stays():
+    with freeze_existing_objects():
         pass
     assert gc.get_freeze_count()
 
 
 def test_it_ends_with_an_error_too():
-    with pytest.raises(KeyError), garbage_of_before_stays():
+    with pytest.raises(KeyError), freeze_existing_objects():
         raise KeyError
     assert not gc.get_freeze_count()
