@@ -3,6 +3,7 @@
 from elmo_hf.errors import ConversionError
 
 from .allennlp import convert_allennlp
+from .bilm_checkpoint import convert_bilm_checkpoint
 from .bilm_hdf5 import convert_bilm_hdf5, export_bilm_hdf5, write_bilm_hdf5
 from .check import layer_norms
 from .download import DownloadError
@@ -13,6 +14,7 @@ __all__ = [
     "ConversionError",
     "DownloadError",
     "convert_allennlp",
+    "convert_bilm_checkpoint",
     "convert_bilm_hdf5",
     "convert_original",
     "export_bilm_hdf5",

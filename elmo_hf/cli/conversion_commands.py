@@ -95,6 +95,43 @@ def convert_allennlp(
     _report(conversion.convert_allennlp(path, out, options=options, vocab=vocab, dtype=dtype), sentences)
 
 
+@convert.command("bilm-checkpoint")
+def convert_bilm_checkpoint(
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            help="What the names of the checkpoint's files begin with (model.ckpt-400), or their folder.",
+            show_default=False,
+        ),
+    ],
+    out: NewFolder,
+    options: Annotated[
+        Path | None,
+        typer.Option(help="The original options.json. Default: the one beside the checkpoint.", show_default=False),
+    ] = None,
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="The original vocab.txt. Default: the one beside the checkpoint.", show_default=False),
+    ] = None,
+    dtype: Dtype = "float32",
+    check: Check = None,
+):
+    """
+    Convert a TensorFlow checkpoint.
+
+    They are those of bilm-tf and simple_elmo_training. TensorFlow is not needed. The result is a complete model folder
+    with the softmax: it scores texts and can be trained further. All checksums are compared.
+
+    Example: elmo-hf convert bilm-checkpoint model.ckpt-400 --options options.json --vocab vocab.txt --out my-elmo
+    """
+    from .. import conversion
+
+    quiet_transformers()
+    sentences = _sentences(check)
+    folder = conversion.convert_bilm_checkpoint(checkpoint, out, options=options, vocab=vocab, dtype=dtype)
+    _report(folder, sentences)
+
+
 @convert.command("original")
 def convert_original(
     name: Annotated[
