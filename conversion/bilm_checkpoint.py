@@ -85,6 +85,17 @@ def convert_bilm_checkpoint(
     return Path(out)
 
 
+def describe_bilm_checkpoint(
+    checkpoint: str | os.PathLike, options: str | os.PathLike | None = None, vocab: str | os.PathLike | None = None
+) -> ElmoConfig:
+    """The config of what [`convert_bilm_checkpoint`] converts, after a look at names and shapes of variables."""
+    files = find_checkpoint(checkpoint, options, vocab)
+    source = TensorFlowCheckpoint(files.prefix)
+    config, _ = read_settings(files, source)
+    check_variables(config, source)
+    return config
+
+
 def find_checkpoint(
     checkpoint: str | os.PathLike, options: str | os.PathLike | None = None, vocab: str | os.PathLike | None = None
 ) -> CheckpointFiles:
@@ -198,4 +209,10 @@ def _variable_name(name: str, config: ElmoConfig) -> str:
     return f"{SCOPE}{direction}rnn/{layer}lstm_cell/{PARTS[cell['part']]}"
 
 
-__all__ = ["convert_bilm_checkpoint", "find_checkpoint", "read_bilm_checkpoint", "read_settings"]
+__all__ = [
+    "convert_bilm_checkpoint",
+    "describe_bilm_checkpoint",
+    "find_checkpoint",
+    "read_bilm_checkpoint",
+    "read_settings",
+]
