@@ -14,8 +14,6 @@ import lzma
 import os
 import re
 import tarfile
-import warnings
-import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -24,6 +22,7 @@ import torch
 from elmo_hf.errors import ConversionError
 from elmo_hf.modeling.configuration_elmo import ElmoConfig
 from elmo_hf.modeling.modeling_elmo import ElmoModel
+from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
 from elmo_hf.runtime.staging import staged_folder
 
 from .arrays import Views, check_arrays, check_float, fill_views
@@ -31,12 +30,12 @@ from .bilm_hdf5 import count_parameters
 from .folder import full_disk_errors, load_tokenizer, save_folder, word_ids
 from .limits import check_memory
 from .options import config_errors, parse_object, read_object
+from .pickles import load_tensors
 from .provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 SCALAR_MIXES_FILE = "scalar_mixes.json"
-ZIP = b"PK\x03\x04"
 # How archives are compressed, by their first bytes.
 COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 CHAR_EMBEDDING = "_token_embedder._char_embedding_weights"
@@ -82,16 +81,8 @@ def convert_allennlp(
         `out`
     """
     with full_disk_errors(out), staged_folder(out) as stage:
-        archive = read_archive(path)
-        if options is not None:
-            archive = archive._replace(options=read_object(options))
-        prefix = _bilm_prefix(archive.tensors, path)
-        tensors = _below(prefix, archive.tensors, "_token_embedder.", "_elmo_lstm.")
-        config = config_of(archive, tensors, path)
-        tokenizer = load_tokenizer(
-            vocab, config.max_characters_per_token, (archive.options or {}).get("n_tokens_vocab")
-        )
-        config.update(word_ids(tokenizer))
+        archive, prefix, tensors = _read_bilm(path, options)
+        config, tokenizer = _read_settings(archive, tensors, path, vocab)
         model = model_of(config, tensors, path)
         mixes = scalar_mixes(archive.tensors, prefix, config.num_hidden_layers + 1, path)
         if mixes:
@@ -104,6 +95,37 @@ def convert_allennlp(
     return Path(out)
 
 
+def describe_allennlp(
+    path: str | os.PathLike, options: str | os.PathLike | None = None, vocab: str | os.PathLike | None = None
+) -> ElmoConfig:
+    """The config of what [`convert_allennlp`] converts, after a look at the names and shapes of the weights."""
+    archive, _, tensors = _read_bilm(path, options)
+    config, _ = _read_settings(archive, tensors, path, vocab)
+    with torch.device("meta"):
+        check_arrays(allennlp_views(ElmoModel(config)), tensors, path)
+    return config
+
+
+def _read_bilm(
+    path: str | os.PathLike, options: str | os.PathLike | None
+) -> tuple[Archive, str, dict[str, torch.Tensor]]:
+    """An archive, what stands before the names of its biLM's tensors, and these."""
+    archive = read_archive(path)
+    if options is not None:
+        archive = archive._replace(options=read_object(options))
+    prefix = _bilm_prefix(archive.tensors, path)
+    return archive, prefix, _below(prefix, archive.tensors, "_token_embedder.", "_elmo_lstm.")
+
+
+def _read_settings(
+    archive: Archive, tensors: dict[str, torch.Tensor], path: str | os.PathLike, vocab: str | os.PathLike | None
+) -> tuple[ElmoConfig, ElmoTokenizer]:
+    config = config_of(archive, tensors, path)
+    tokenizer = load_tokenizer(vocab, config.max_characters_per_token, (archive.options or {}).get("n_tokens_vocab"))
+    config.update(word_ids(tokenizer))
+    return config, tokenizer
+
+
 def read_archive(path: str | os.PathLike) -> Archive:
     """Reads a state dict or an archive. Archive members are read in place; none is written to disk."""
     path = Path(path)
@@ -113,7 +135,7 @@ def read_archive(path: str | os.PathLike) -> Archive:
         data = path.read_bytes()
         decompress = next((opened for start, opened in COMPRESSIONS.items() if data.startswith(start)), None)
         if decompress is None and not tarfile.is_tarfile(io.BytesIO(data)):
-            return Archive(_load_tensors(data, path), {}, None)
+            return Archive(load_tensors(data, path), {}, None)
         plain = io.BytesIO(data) if decompress is None else decompress(io.BytesIO(data))
         members = _read_members(_BoundedFile(plain, len(data), path), path)
     except ConversionError:
@@ -124,7 +146,7 @@ def read_archive(path: str | os.PathLike) -> Archive:
     if weights is None:
         raise ConversionError(f"{path} should hold weights (weights.th), found no such file in it.")
     return Archive(
-        _load_tensors(weights, f"{path}: weights"),
+        load_tensors(weights, f"{path}: weights"),
         parse_object(experiment, f"{path}: config.json") if experiment is not None else {},
         parse_object(options, f"{path}: biLM options") if options is not None else None,
     )
@@ -180,44 +202,6 @@ def _read_members(file: _BoundedFile, path: Path) -> dict[str, bytes]:
         while file.read(2**20):  # to the end, where the checksum is
             pass
     return contents
-
-
-def _load_tensors(data: bytes, source) -> dict[str, torch.Tensor]:
-    try:
-        if data.startswith(ZIP):
-            _check_container(data, source)
-        with warnings.catch_warnings(action="ignore"):
-            tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except ConversionError:
-        raise
-    except Exception as error:  # by the place of the damage: UnpicklingError, RuntimeError, EOFError, struct.error ...
-        raise ConversionError(
-            f"{source} is no state dict that can be read safely: {_unpickling_reason(error)}"
-        ) from error
-    if not isinstance(tensors, dict) or not all(
-        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in tensors.items()
-    ):
-        raise ConversionError(f"{source} is no state dict: a dictionary of tensors was expected.")
-    # A tensor may be larger than its storage, or have none.
-    check_memory(sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), len(data), source)
-    return tensors
-
-
-def _check_container(data: bytes, source):
-    """Refuses a zip file, as torch writes them since 1.6, with a wrong checksum: torch does not look at them."""
-    with zipfile.ZipFile(io.BytesIO(data)) as container:
-        check_memory(sum(member.file_size for member in container.infolist()), len(data), source)
-        if (damaged := container.testzip()) is not None:
-            raise ConversionError(f"{source} is damaged: the checksum of {damaged} is wrong. Fetch it again.")
-
-
-def _unpickling_reason(error: Exception) -> str:
-    """Why torch would not load a file, without its advice to load it unsafely."""
-    if found := re.search(r"GLOBAL (\S+)", str(error)):
-        return f"it wants to run {found[1]}."
-    if "Weights only load failed" in str(error) or not str(error):
-        return "it is no pickle of tensors, or damaged."
-    return str(error).splitlines()[0]
 
 
 def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
@@ -349,14 +333,21 @@ def allennlp_views(model: ElmoModel) -> Views:
         name = f"_token_embedder._highways._layers.{index}"
         views[f"{name}.weight"] = [highway.transform.weight, highway.carry.weight]
         views[f"{name}.bias"] = [highway.transform.bias, highway.carry.bias]
+    views |= {f"_elmo_lstm.{name}": parts for name, parts in recurrent_views(model).items()}
+    return {name: [view.detach() for view in tensors] for name, tensors in views.items()}
+
+
+def recurrent_views(model: ElmoModel) -> dict[str, list[torch.Tensor]]:
+    """For every tensor of AllenNLP's recurrent layers the parameters that it holds, but for the forget bias."""
+    views = {}
     for index, layer in enumerate(model.layers):
         for place, direction in enumerate(("forward", "backward")):
-            name = f"_elmo_lstm.{direction}_layer_{index}"
+            name = f"{direction}_layer_{index}"
             views[f"{name}.input_linearity.weight"] = _gates(layer.input_weight[place].t())
             views[f"{name}.state_linearity.weight"] = _gates(layer.recurrent_weight[place].t())
             views[f"{name}.state_linearity.bias"] = _gates(layer.bias[place])
             views[f"{name}.state_projection.weight"] = [layer.projection_weight[place].t()]
-    return {name: [view.detach() for view in tensors] for name, tensors in views.items()}
+    return views
 
 
 def _gates(rows: torch.Tensor) -> list[torch.Tensor]:
@@ -365,4 +356,4 @@ def _gates(rows: torch.Tensor) -> list[torch.Tensor]:
     return [i, f, j, o]
 
 
-__all__ = ["convert_allennlp", "read_archive"]
+__all__ = ["convert_allennlp", "describe_allennlp", "read_archive", "recurrent_views"]

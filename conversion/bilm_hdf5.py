@@ -62,6 +62,22 @@ def load_bilm_hdf5(
     options: str | os.PathLike, weights: str | os.PathLike, vocab: str | os.PathLike | None = None
 ) -> tuple[ElmoModel, ElmoTokenizer]:
     """The model and the tokenizer of original files, in fp32."""
+    config, tokenizer = _read_settings(options, vocab)
+    return read_bilm_hdf5(config, weights), tokenizer
+
+
+def describe_bilm_hdf5(
+    options: str | os.PathLike, weights: str | os.PathLike, vocab: str | os.PathLike | None = None
+) -> ElmoConfig:
+    """The config of original files, after a look at the names and shapes of the weights."""
+    config, _ = _read_settings(options, vocab)
+    with torch.device("meta"):
+        expected = bilm_views(ElmoModel(config))
+    _read_arrays(weights, expected, only_check=True)
+    return config
+
+
+def _read_settings(options: str | os.PathLike, vocab: str | os.PathLike | None) -> tuple[ElmoConfig, ElmoTokenizer]:
     stated = read_object(options)
     with config_errors(options):
         config = ElmoConfig.from_bilm_options(stated)
@@ -69,7 +85,7 @@ def load_bilm_hdf5(
         raise ConversionError("A model with a word table needs its vocabulary: give the original vocab.txt.")
     tokenizer = load_tokenizer(vocab, config.max_characters_per_token, stated.get("n_tokens_vocab"))
     config.update(word_ids(tokenizer))
-    return read_bilm_hdf5(config, weights), tokenizer
+    return config, tokenizer
 
 
 def export_bilm_hdf5(model: str | os.PathLike, out: str | os.PathLike) -> Path:
@@ -129,8 +145,8 @@ def read_bilm_hdf5(config: ElmoConfig, weights: str | os.PathLike) -> ElmoModel:
     return model
 
 
-def _read_arrays(weights: str | os.PathLike, expected: Views) -> dict[str, torch.Tensor]:
-    """All arrays of an HDF5 file as fp32, after a look at their names, shapes and types."""
+def _read_arrays(weights: str | os.PathLike, expected: Views, only_check: bool = False) -> dict[str, torch.Tensor]:
+    """All arrays of an HDF5 file as fp32, after a look at their names, shapes and types; or none, after that look."""
     h5py = require_h5py()
     try:
         with h5py.File(weights, "r") as file:
@@ -143,6 +159,8 @@ def _read_arrays(weights: str | os.PathLike, expected: Views) -> dict[str, torch
                 if dataset.dtype.kind != "f":
                     raise ConversionError(f"{weights}: {name} should hold floats, found {dataset.dtype}.")
             check_memory(sum(map(_memory, datasets.values())), os.path.getsize(weights), weights)
+            if only_check:
+                return {}
             return {name: torch.from_numpy(dataset.astype("float32")[()]) for name, dataset in datasets.items()}
     except ConversionError:
         raise
@@ -266,6 +284,7 @@ __all__ = [
     "bilm_views",
     "convert_bilm_hdf5",
     "count_parameters",
+    "describe_bilm_hdf5",
     "export_bilm_hdf5",
     "load_bilm_hdf5",
     "read_bilm_hdf5",

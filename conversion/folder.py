@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from elmo_hf.errors import ConversionError
-from elmo_hf.modeling.modeling_elmo import ElmoModel
+from elmo_hf.modeling.modeling_elmo import ElmoForPreTraining, ElmoModel
 from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
 from elmo_hf.publishing import write_card
 
@@ -43,7 +43,7 @@ def _system_error(error: SafetensorError) -> int | None:
 
 
 def save_folder(
-    model: ElmoModel,
+    model: ElmoModel | ElmoForPreTraining,
     tokenizer: ElmoTokenizer,
     folder: Path,
     dtype: str = "float32",

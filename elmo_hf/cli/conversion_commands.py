@@ -1,15 +1,32 @@
 """`elmo-hf convert …`"""
 
+import json
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from ..runtime.extras import require
 from .parameters import DEFAULT_MODEL, NewFolder, quiet_transformers
 
-convert = typer.Typer()
+AUTOMATIC = "path"  # the command for a path of any format, which need not be written
+
+
+class ConvertGroup(TyperGroup):
+    """The formats, and without one a path."""
+
+    def parse_args(self, ctx, args: list[str]) -> list[str]:
+        """Takes anything that looks like a path, or an option of one, for the argument of the automatic command."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            first = args[0]
+            if first.startswith("-") or os.path.exists(first) or os.path.exists(first + ".index") or os.sep in first:
+                args = [AUTOMATIC, *args]
+        return super().parse_args(ctx, args)
+
+
+convert = typer.Typer(cls=ConvertGroup)
 
 Vocab = Annotated[
     Path | None,
@@ -34,10 +51,64 @@ def convert_group(context: typer.Context):
     """
     Convert other ELMo checkpoints, and back.
 
-    The folders that are written load with AutoModel.from_pretrained.
+    elmo-hf convert PATH --out FOLDER looks at what lies at the path; with --dry-run it says what would be written. The
+    folders that are written load with AutoModel.from_pretrained.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+@convert.command(AUTOMATIC, hidden=True)
+def convert_path(
+    path: Annotated[
+        Path, typer.Argument(help="A folder, one of its files, or the prefix of a checkpoint.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)
+    ] = None,
+    options: Annotated[
+        Path | None, typer.Option(help="options.json of the biLM, if it lies elsewhere.", show_default=False)
+    ] = None,
+    vocab: Vocab = None,
+    dtype: Dtype = "float32",
+    check: Check = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the configuration, sizes and files, and write nothing.")
+    ] = False,
+):
+    """
+    Convert what lies at a path.
+
+    The format is found by the files and their first bytes.
+
+    Example: elmo-hf convert zhs.model --out elmo-zhs --dry-run
+    """
+    if out is None and not dry_run:
+        raise typer.BadParameter("name the folder to write, or ask for a --dry-run.", param_hint="--out")
+    from .. import conversion
+
+    quiet_transformers()
+    sentences = _sentences(check)
+    found = conversion.detect(path, options, vocab)
+    if found.format == "bilm-hdf5":
+        require("original weights")
+    typer.echo(f"found: {found}")
+    if dry_run:
+        _print_plan(conversion.plan_conversion(path, options, vocab, dtype), out)
+    elif out is not None:
+        _report(conversion.convert_path(path, out, options, vocab, dtype), sentences)
+
+
+def _print_plan(plan: Any, out: Path | None):
+    """Prints the configuration, sizes and files of a conversion that is not made."""
+    fields = plan.config.to_diff_dict()
+    for name in sorted(fields.keys() - {"transformers_version", "auto_map", "architectures", "model_type", "dtype"}):
+        typer.echo(f"  {name}: {json.dumps(fields[name], ensure_ascii=False)}")
+    for part, number in plan.parameters.items():
+        typer.echo(f"{part}: {number:,} parameters")
+    typer.echo(f"{plan.model_class.__name__}: {sum(plan.parameters.values()):,} parameters, {plan.size:,} bytes")
+    files = ", ".join(plan.files)
+    typer.echo(f"would write{'' if out is None else f' {out}'}: {files}, and the code")
 
 
 @convert.command("bilm-hdf5")
@@ -93,6 +164,74 @@ def convert_allennlp(
     quiet_transformers()
     sentences = _sentences(check)
     _report(conversion.convert_allennlp(path, out, options=options, vocab=vocab, dtype=dtype), sentences)
+
+
+@convert.command("bilm-checkpoint")
+def convert_bilm_checkpoint(
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            help="What the names of the checkpoint's files begin with (model.ckpt-400), or their folder.",
+            show_default=False,
+        ),
+    ],
+    out: NewFolder,
+    options: Annotated[
+        Path | None,
+        typer.Option(help="The original options.json. Default: the one beside the checkpoint.", show_default=False),
+    ] = None,
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="The original vocab.txt. Default: the one beside the checkpoint.", show_default=False),
+    ] = None,
+    dtype: Dtype = "float32",
+    check: Check = None,
+):
+    """
+    Convert a TensorFlow checkpoint.
+
+    They are those of bilm-tf and simple_elmo_training. TensorFlow is not needed. The result is a complete model folder
+    with the softmax: it scores texts and can be trained further. All checksums are compared.
+
+    Example: elmo-hf convert bilm-checkpoint model.ckpt-400 --options options.json --vocab vocab.txt --out my-elmo
+    """
+    from .. import conversion
+
+    quiet_transformers()
+    sentences = _sentences(check)
+    folder = conversion.convert_bilm_checkpoint(checkpoint, out, options=options, vocab=vocab, dtype=dtype)
+    _report(folder, sentences)
+
+
+@convert.command("elmoformanylangs")
+def convert_elmoformanylangs(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="The folder with config.json, char.dic, word.dic and the .pkl files.", show_default=False),
+    ],
+    out: NewFolder,
+    splitting: Annotated[
+        Literal["whitespace", "treebank"],
+        typer.Option(
+            help="How the tokenizer splits raw text. The original was given words: white space alone separates them."
+        ),
+    ] = "whitespace",
+    dtype: Dtype = "float32",
+    check: Check = None,
+):
+    """
+    Convert a model of ELMoForManyLangs.
+
+    The result is a complete model folder, whose tokenizer has the characters and words of the original. With a
+    classifier.pkl it also predicts words.
+
+    Example: elmo-hf convert elmoformanylangs zhs.model --out elmo-zhs
+    """
+    from .. import conversion
+
+    quiet_transformers()
+    sentences = _sentences(check)
+    _report(conversion.convert_elmoformanylangs(folder, out, dtype=dtype, splitting=splitting), sentences)
 
 
 @convert.command("original")

@@ -109,8 +109,9 @@ def encode(sentences: Sequence[Sentence], tokenizer: ElmoTokenizer) -> list[Enco
         verbose=False,
     )
     lengths = batch["attention_mask"].sum(axis=1).tolist()
+    kind = np.int16 if tokenizer.spelling.size <= 2**15 else np.int32
     return [
-        EncodedSentence(Tokens(ids[:length], rows[:length].astype(np.int16)))
+        EncodedSentence(Tokens(ids[:length], rows[:length].astype(kind)))
         for ids, rows, length in zip(batch["input_ids"], batch["char_ids"], lengths, strict=True)
     ]
 

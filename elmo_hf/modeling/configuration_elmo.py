@@ -133,6 +133,7 @@ class ElmoConfig(PreTrainedConfig):
             a word table, or both concatenated (word first).
         char_vocab_size (`int`): Rows of the character table; row 0 is the padding of a whole token.
         char_pad_id (`int`): Character id that fills a word up to `max_characters_per_token`.
+        char_bos_id, char_eos_id (`int`): Character ids of a sentence's boundaries, which pooling and heads leave out.
         max_characters_per_token (`int`): Character slots per word, begin and end mark included.
         char_embedding_size (`int`): Size of a character's vector.
         char_filters (`list[list[int]]`): `[width, number]` of each convolution.
@@ -201,6 +202,8 @@ class ElmoConfig(PreTrainedConfig):
     token_inputs: Literal["characters", "words", "both"] = "characters"
     char_vocab_size: int = 262
     char_pad_id: int = 261
+    char_bos_id: int = 257
+    char_eos_id: int = 258
     max_characters_per_token: int = 50
     char_embedding_size: int = 16
     char_filters: list[list[int]] = field(
@@ -415,11 +418,6 @@ class ElmoConfig(PreTrainedConfig):
             )
 
     def _check_projections(self):
-        if self.projection_size is not None and self.projection_size > self.cell_size:
-            raise ValueError(
-                f"`projection_size` ({self.projection_size}) is larger than `cell_size` ({self.cell_size}); "
-                "use `projection_size=None` for no projection."
-            )
         if self.token_projection is False and self.feature_size != self.output_size:
             raise ValueError(
                 f"`token_projection=False` needs features of the token vector's size, found {self.feature_size} "
@@ -516,6 +514,8 @@ def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
     cells, projection = lstm["dim"], lstm["projection_dim"]
     if projection is None:
         raise TypeError("`projection_dim` is null")
+    if isinstance(projection, int) and isinstance(cells, int) and projection > cells:
+        raise ValueError(f"`projection_size` ({projection}) is larger than `cell_size` ({cells}): no such model ran.")
     fields = {
         "num_hidden_layers": lstm.get("n_layers", 1),
         "cell_size": cells,

@@ -6,7 +6,7 @@ batch.
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,37 +120,6 @@ def char_rows(words: Sequence[str], slots: int = 50) -> np.ndarray:
     rows[:, 1:-1][is_byte] = np.frombuffer(b"".join(pieces), dtype=np.uint8).astype(np.int16) + 1
     rows[np.arange(len(pieces)), lengths + 1] = END_WORD
     return rows
-
-
-class SpelledVocabulary:
-    """
-    The character rows of a vocabulary by word id. A row is computed when it is first asked for.
-
-    Args:
-        size: Words in the vocabulary.
-        word_of: id → word.
-        slots: Ids per word, marks included.
-    """
-
-    def __init__(self, size: int, word_of: Callable[[int], str], slots: int = 50):
-        self._word_of = word_of
-        self._rows = np.zeros((size, slots), dtype=np.int16)  # the system allocates pages when they are written
-        self._is_spelled = np.zeros(size, dtype=bool)
-
-    def __getitem__(self, ids: np.ndarray) -> np.ndarray:
-        """`(words,)` → `(words, slots)`, int16."""
-        if not (is_spelled := self._is_spelled[ids]).all():
-            new = np.unique(ids[~is_spelled])
-            self._rows[new] = char_rows([self._word_of(word_id) for word_id in new.tolist()], self._rows.shape[1])
-            self._is_spelled[new] = True
-        return self._rows[ids]
-
-
-def distinct_char_rows(words: Sequence[str], slots: int = 50) -> np.ndarray:
-    """As [`char_rows`], but each distinct word is encoded once."""
-    index = {word: place for place, word in enumerate(dict.fromkeys(words))}
-    places = np.fromiter(map(index.__getitem__, words), dtype=np.intp, count=len(words))
-    return char_rows(list(index), slots)[places]
 
 
 def boundary_row(character: int, slots: int = 50) -> np.ndarray:
@@ -353,12 +322,10 @@ def _pick(values: list, places: list[int]) -> Iterable:
 
 __all__ = [
     "EncodedBatch",
-    "SpelledVocabulary",
     "are_char_rows",
     "as_batch",
     "boundary_row",
     "char_rows",
-    "distinct_char_rows",
     "encode_in_rust",
     "nesting_depth",
     "pad_char_rows",

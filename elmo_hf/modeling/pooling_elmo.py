@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from .configuration_elmo import ElmoConfig
-from .encoding_elmo import BEGIN_SENTENCE, END_SENTENCE
 from .products_elmo import matmul
 from .task_layers_elmo import ElmoTaskLinear, masked_softmax
 
@@ -37,7 +36,7 @@ def word_mask(
     if config.uses_characters:
         assert char_ids is not None
         first = char_ids[..., 1]  # the first character, after the begin mark
-        return mask & (first != BEGIN_SENTENCE) & (first != END_SENTENCE)
+        return mask & (first != config.char_bos_id) & (first != config.char_eos_id)
     ends = config.eos_token_id
     is_word = mask & (input_ids != config.bos_token_id)
     for end in ends if isinstance(ends, list) else [ends]:

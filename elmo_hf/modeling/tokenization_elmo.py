@@ -9,7 +9,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -19,21 +19,15 @@ from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import PaddingStrategy, to_py_obj
 
 from .encoding_elmo import (
-    BEGIN_SENTENCE,
-    END_SENTENCE,
     EncodedBatch,
-    SpelledVocabulary,
-    are_char_rows,
     as_batch,
-    boundary_row,
-    distinct_char_rows,
     encode_in_rust,
     nesting_depth,
     pad_char_rows,
     set_truncation,
     without_surrogates,
-    word_of_row,
 )
+from .spelling_elmo import ByteSpelling, CodePointSpelling, SpelledVocabulary, distinct_rows
 from .tokenizer_files_elmo import (
     build_backend,
     check_special_tokens,
@@ -77,6 +71,11 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             and must be passed again to `from_pretrained`.
         max_characters_per_token (`int`): Slots per word, begin and end mark included.
         split_special_tokens (`bool`): Whether `<S>` in a text is text, as by default, or a boundary.
+        characters (`list[str]`, *optional*): The table of characters of a model that reads code points instead of
+            bytes, in the order of their ids; see [`CodePointSpelling`].
+        max_word_length (`int`, *optional*): Words are cut to so many characters before they are looked up. Default: a
+            word is looked up as it is.
+        boundary_words (`bool`): Whether a word that is written as a boundary is one, as in ELMoForManyLangs.
 
     Example:
 
@@ -107,6 +106,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         unk_token: str = "<UNK>",
         pad_token: str = "<PAD>",
         split_special_tokens: bool = True,
+        characters: list[str] | None = None,
+        max_word_length: int | None = None,
+        boundary_words: bool = False,
         **kwargs,
     ):
         if segmenter == CUSTOM_SEGMENTER:
@@ -119,11 +121,15 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
                 f"`max_characters_per_token` must be between 3 and {MAX_CHARACTERS_PER_TOKEN}, "
                 f"found {max_characters_per_token!r}."
             )
+        if max_word_length is not None and (type(max_word_length) is not int or max_word_length < 1):
+            raise ValueError(f"`max_word_length` must be 1 or more, found {max_word_length!r}.")
         if not all((bos_token, eos_token, unk_token, pad_token)):
             raise ValueError("`bos_token`, `eos_token`, `unk_token` and `pad_token` must not be empty.")
         self.splitting = splitting
         self.segmenter = CUSTOM_SEGMENTER if callable(segmenter) else segmenter
         self.max_characters_per_token = max_characters_per_token
+        self.characters, self.max_word_length, self.boundary_words = characters, max_word_length, bool(boundary_words)
+        self.spelling = ByteSpelling() if characters is None else CodePointSpelling(characters)
         self._segment = resolve_segmenter(segmenter)
         # Objects that are made on first use. `datasets` excludes an attribute of this name from the fingerprint.
         self.cache: dict[str, Any] = {}
@@ -139,6 +145,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             if vocab is None:
                 vocab = specials if vocab_file is None else read_vocabulary(vocab_file)
             self._tokenizer = build_backend(vocab, specials, word_pre_tokenizer(splitting, self._rust_segmenter))
+        # Saved only where they differ from the defaults: most tokenizers have none of them.
+        spelled = {"characters": characters, "max_word_length": max_word_length, "boundary_words": boundary_words}
+        kwargs |= {name: value for name, value in spelled.items() if value not in (None, False)}
         super().__init__(
             splitting=splitting,
             segmenter=self.segmenter,
@@ -322,27 +331,51 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         Args:
             text_has_specials: Whether `<S>` in a text is a boundary. Otherwise it is a word that looks like one.
         """
-        ids, slots = batch["ids"], self.max_characters_per_token
+        ids, slots, spelling = batch["ids"], self.max_characters_per_token, self.spelling
         bos, eos, unk, pad = self.bos_token_id, self.eos_token_id, self.unk_token_id, self.pad_token_id
+        if ids.max(initial=0) >= len(self):
+            raise ValueError(f"The tokenizer has {len(self)} words, but ids up to {ids.max()}: its file is damaged.")
         is_unknown = ids == unk
         if not text_has_specials:
-            is_unknown |= ((ids == bos) | (ids == eos) | (ids == pad)) & (batch["special_tokens_mask"] == 0)
+            is_literal = (ids == pad) if self.boundary_words else (ids == bos) | (ids == eos) | (ids == pad)
+            is_unknown |= is_literal & (batch["special_tokens_mask"] == 0)
+        if self.max_word_length is not None:
+            is_unknown |= self._is_too_long()[ids] & (batch["special_tokens_mask"] == 0)
 
         # A known word is spelled as in the vocabulary, an unknown one as in the text.
         unknown = np.flatnonzero(is_unknown)
         words = batch.source_words(unknown)
-        added = self._added_words() if batch.is_split_into_words and words else {}
-        ids[unknown] = [added.get(word, unk) for word in words] if added else unk
+        known = self._added_words() if batch.is_split_into_words and words else {}
+        if self.max_word_length is not None and words:
+            words = [word[: self.max_word_length] for word in words]
+            known = known | self._vocabulary()
+        ids[unknown] = [known.get(word, unk) for word in words] if known else unk
         if (spelled := self.cache.get("spelled")) is None:
-            spelled = self.cache["spelled"] = SpelledVocabulary(len(self), self._word, slots)
-        if ids.max(initial=0) >= len(self):
-            raise ValueError(f"The tokenizer has {len(self)} words, but ids up to {ids.max()}: its file is damaged.")
+            spelled = self.cache["spelled"] = SpelledVocabulary(len(self), self._word, slots, spelling)
         rows = spelled[ids]
-        rows[unknown] = distinct_char_rows(words, slots)
-        rows[ids == bos] = boundary_row(BEGIN_SENTENCE, slots)
-        rows[ids == eos] = boundary_row(END_SENTENCE, slots)
+        rows[unknown] = distinct_rows(words, slots, spelling)
+        rows[ids == bos] = spelling.boundary(spelling.begin_sentence, slots)
+        rows[ids == eos] = spelling.boundary(spelling.end_sentence, slots)
         rows[ids == pad] = 0
         return ids, rows
+
+    def _vocabulary(self) -> dict[str, int]:
+        """The words of the vocabulary that a text can have, and their ids."""
+        if (words := self.cache.get("vocabulary")) is None:
+            words = self._tokenizer.get_vocab(with_added_tokens=False)
+            if not self.boundary_words:
+                words = {word: number for word, number in words.items() if word not in self._fixed_tokens.values()}
+            self.cache["vocabulary"] = words
+        return words
+
+    def _is_too_long(self) -> np.ndarray:
+        """Which words of the vocabulary are longer than `max_word_length`, by id, `(words,)`."""
+        if (too_long := self.cache.get("too_long")) is None:
+            lengths = np.zeros(len(self), dtype=np.int64)
+            for word, number in self._tokenizer.get_vocab(with_added_tokens=False).items():
+                lengths[number] = len(word)
+            too_long = self.cache["too_long"] = lengths > cast(int, self.max_word_length)
+        return too_long
 
     def _added_words(self) -> dict[str, int]:
         """Words from `add_tokens`, which the backend for given words does not know. A given word is never special."""
@@ -454,7 +487,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         depth = nesting_depth(token_ids)
         if depth == 3:
             return [" ".join(self.convert_char_ids_to_tokens(rows, skip_special_tokens)) for rows in token_ids]
-        if depth == 2 and len({len(row) for row in token_ids}) == 1 and are_char_rows(np.array(token_ids)):
+        if depth == 2 and len({len(row) for row in token_ids}) == 1 and self.spelling.are_rows(np.array(token_ids)):
             return " ".join(self.convert_char_ids_to_tokens(token_ids, skip_special_tokens))
         return super().decode(token_ids, skip_special_tokens, **kwargs)
 
@@ -478,12 +511,13 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             skip_special_tokens: Whether to leave out boundaries and padding.
         """
         rows = np.asarray(to_py_obj(char_ids), dtype=np.int64)
-        boundaries = {BEGIN_SENTENCE: self.bos_token, END_SENTENCE: self.eos_token}
+        spelling = self.spelling
+        boundaries = {spelling.begin_sentence: self.bos_token, spelling.end_sentence: self.eos_token}
         tokens = []
         for row in rows:
             special = self.pad_token if not row.any() else boundaries.get(int(row[1]))
             if special is None or not skip_special_tokens:
-                tokens.append(word_of_row(row) if special is None else special)
+                tokens.append(spelling.word(row) if special is None else special)
         return tokens
 
     # ---- Vocabulary
@@ -537,6 +571,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             segmenter=self._segmenter_argument,
             max_characters_per_token=self.max_characters_per_token,
             split_special_tokens=self.split_special_tokens,
+            characters=self.characters,
+            max_word_length=self.max_word_length,
+            boundary_words=self.boundary_words,
             model_max_length=self.model_max_length,
             padding_side=self.padding_side,
             truncation_side=self.truncation_side,

@@ -209,3 +209,36 @@ def test_ctrl_c_leaves_neither_a_traceback_nor_files(run, original, tmp_path, mo
     before = sorted(tmp_path.iterdir())
     assert run("convert", "bilm-hdf5", *original, "--out", tmp_path / "out") == (130, "", "")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_convert_without_a_format_says_what_it_found(run, original, tmp_path):
+    folder = original[0].parent
+    code, output, error = run("convert", folder / "options.json", "--out", tmp_path / "out")
+    assert (code, error) == (0, "")
+    assert output.startswith(f"found: bilm-hdf5 (weights {original[1]}, options {original[0]}")
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+
+
+def test_a_dry_run_prints_the_configuration_and_writes_nothing(run, original, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    for arguments in (["--dry-run", original[1]], [original[1], "--dry-run", "--out", tmp_path / "out"]):
+        code, output, error = run("convert", *arguments)
+        assert (code, error) == (0, "")
+        for part in (
+            "found: bilm-hdf5",
+            "  cell_size: 7",
+            "layers: ",
+            "ElmoModel: ",
+            "would write",
+            "model.safetensors",
+        ):
+            assert part in output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_path_needs_a_folder_to_write(refused, original):
+    assert "--dry-run" in refused("convert", original[1])
+
+
+def test_a_path_that_does_not_exist_is_named(refused, tmp_path):
+    assert "does not exist" in refused("convert", tmp_path / "nothing", "--out", tmp_path / "out")

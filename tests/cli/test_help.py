@@ -64,9 +64,11 @@ COMMANDS = {
     ("predict",): ["[FILE]", "--out", "--format", "--pretokenized", "Example: elmo-hf"],
     ("index",): ["INPUT", "--out", "--model", "--layers", "--words", "--dtype", "--approximate", "Example: elmo-hf"],
     ("neighbors",): ["INDEX", "TEXT", "-k", "--same-word", "--distinct", "--exact", "--model", "Example: elmo-hf"],
-    ("convert",): ["bilm-hdf5", "allennlp", "original", "to-bilm-hdf5"],
+    ("convert",): ["bilm-hdf5", "allennlp", "bilm-checkpoint", "elmoformanylangs", "original", "to-bilm-hdf5"],
     ("convert", "bilm-hdf5"): ["options.json", "weights (.hdf5)", *SHARED_OPTIONS, "--check"],
     ("convert", "allennlp"): ["best.th", "model.tar.gz", "--options", *SHARED_OPTIONS, "--check"],
+    ("convert", "bilm-checkpoint"): ["model.ckpt-400", "--options", *SHARED_OPTIONS, "--check"],
+    ("convert", "elmoformanylangs"): ["char.dic", "--splitting", "--out", "--dtype", "--check", "Example: elmo-hf"],
     ("convert", "original"): ["elmo-small", "--weights", "--options", "--from-url", *SHARED_OPTIONS, "--check"],
     ("convert", "to-bilm-hdf5"): ["A model folder", "--out", "Example: elmo-hf"],
 }

@@ -119,7 +119,6 @@ def test_trainer_does_not_gather_states_as_predictions():
         ("max_characters_per_token", 2),
         ("char_pad_id", 0),
         ("char_pad_id", 262),
-        ("projection_size", 4097),  # larger than the cells
         ("token_projection", False),  # where sizes differ
         ("mixer_weights", "last"),
         ("mixer_weights", [0.5, 0.5]),

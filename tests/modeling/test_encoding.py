@@ -11,7 +11,6 @@ from elmo_hf import ElmoTokenizer
 from elmo_hf.modeling.encoding_elmo import (
     BEGIN_SENTENCE,
     END_SENTENCE,
-    SpelledVocabulary,
     are_char_rows,
     as_batch,
     boundary_row,
@@ -20,6 +19,7 @@ from elmo_hf.modeling.encoding_elmo import (
     without_surrogates,
     word_of_row,
 )
+from elmo_hf.modeling.spelling_elmo import SpelledVocabulary
 
 # ==== Characters
 

@@ -1,0 +1,263 @@
+"""What lies at a path, by its files and their first bytes, and what its conversion would write."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from elmo_hf.errors import ConversionError
+from elmo_hf.modeling.configuration_elmo import ElmoConfig
+from elmo_hf.modeling.modeling_elmo import ElmoForPreTraining, ElmoModel
+
+from .allennlp import convert_allennlp, describe_allennlp
+from .bilm_checkpoint import convert_bilm_checkpoint, describe_bilm_checkpoint, find_checkpoint
+from .bilm_hdf5 import OPTIONS_FILE, convert_bilm_hdf5, describe_bilm_hdf5
+from .elmoformanylangs import (
+    CONFIG_FILE,
+    ENCODER_FILE,
+    TOKEN_EMBEDDER_FILE,
+    convert_elmoformanylangs,
+    describe_elmoformanylangs,
+)
+from .folder import DTYPES
+from .options import parse_object
+
+HDF5 = b"\x89HDF\r\n\x1a\n"
+HDF5_ENDINGS, ALLENNLP_ENDINGS = (".hdf5", ".h5"), (".th", ".tar.gz")
+PICKLES = (TOKEN_EMBEDDER_FILE, ENCODER_FILE)
+VOCAB_FILE = "vocab.txt"
+KNOWN = (
+    "options.json with weights.hdf5 (bilm-hdf5), model.ckpt-N.index with its data (bilm-checkpoint), best.th, "
+    f"weights.th or model.tar.gz (allennlp), or {CONFIG_FILE} with {' and '.join(PICKLES)} (elmoformanylangs)"
+)
+
+
+class Detected(NamedTuple):
+    """
+    What was found.
+
+    Attributes:
+        format: Its name, which is that of the command.
+        files: The files that say so, by their use.
+        also: Other formats that lie there too, and are not taken.
+    """
+
+    format: str
+    files: dict[str, Path]
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{use} {path}" for use, path in self.files.items())
+        also = f"; also there, and not taken: {', '.join(self.also)}" if self.also else ""
+        return f"{self.format} ({names}){also}"
+
+
+class Plan(NamedTuple):
+    """
+    What a conversion would write.
+
+    Attributes:
+        detected: What was found.
+        config: Of the model.
+        model_class: [`ElmoForPreTraining`] where there is a softmax.
+        parameters: Numbers of each part of the model.
+        size: Bytes of the weights.
+        files: Names of the files, without those of the code.
+    """
+
+    detected: Detected
+    config: ElmoConfig
+    model_class: type
+    parameters: dict[str, int]
+    size: int
+    files: list[str]
+
+
+def detect(
+    path: str | os.PathLike, options: str | os.PathLike | None = None, vocab: str | os.PathLike | None = None
+) -> Detected:
+    """
+    Finds out what lies at a path: a folder, one of its files, or the prefix of a checkpoint.
+
+    Args:
+        path: Where to look.
+        options: The biLM's options, where they lie elsewhere.
+        vocab: Its vocabulary, where it lies elsewhere.
+    """
+    path = Path(path)
+    given = {use: Path(file) for use, file in (("options", options), ("vocab", vocab)) if file is not None}
+    if path.is_dir():
+        return _in_folder(path, given)
+    if path.with_name(path.name + ".index").is_file() or path.name.endswith((".index", ".meta")):
+        return _checkpoint(path, given)
+    if not path.is_file():
+        raise ConversionError(f"{path} does not exist: give a folder with {KNOWN}.")
+    if ".data-" in path.name and "-of-" in path.name:
+        return _checkpoint(path, given)
+    if path.name in PICKLES or path.suffix == ".dic":
+        return _in_folder(path.parent, given)
+    start = _start(path)
+    if start.startswith(HDF5):
+        return _hdf5(path, given)
+    if path.suffix == ".json" and _has(path, "lstm"):
+        weights = [file for file in sorted(path.parent.iterdir()) if file.suffix in HDF5_ENDINGS]
+        return _hdf5(_only(weights, path.parent, "HDF5 weights"), {"options": path} | given)
+    if path.name.endswith(ALLENNLP_ENDINGS) or start.startswith((b"\x80", b"\x1f\x8b")):
+        return Detected("allennlp", {"weights": path} | given)
+    if start.startswith((b"PK\x03\x04", b"BZh", b"\xfd7zXZ")):
+        raise ConversionError(f"{path} is a packed folder: unpack it, and give the folder.")
+    raise ConversionError(f"{path} is none of the files that are known: {KNOWN}.")
+
+
+def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
+    """The format that tells most about the model, of all that lie in a folder."""
+    names = sorted(path for path in folder.iterdir() if path.is_file())
+    finders: dict[str, Callable[[], Detected]] = {}
+    if (folder / CONFIG_FILE).is_file() and all((folder / name).is_file() for name in PICKLES):
+        files = {"config": folder / CONFIG_FILE, **{name.removesuffix(".pkl"): folder / name for name in PICKLES}}
+        finders["elmoformanylangs"] = lambda: Detected("elmoformanylangs", files)
+    if any(path.suffix == ".index" for path in names):
+        finders["bilm-checkpoint"] = lambda: _checkpoint(folder, given)
+    if weights := [path for path in names if path.suffix in HDF5_ENDINGS]:
+        finders["bilm-hdf5"] = lambda: _hdf5(_only(weights, folder, "HDF5 weights"), given)
+    if states := [path for path in names if path.name.endswith(ALLENNLP_ENDINGS)]:
+        best = [path for path in states if path.name in ("best.th", "weights.th", "model.tar.gz")]
+        finders["allennlp"] = lambda: Detected(
+            "allennlp", {"weights": _only(best[:1] or states, folder, "state dicts")} | given
+        )
+    if not finders:
+        if _has(folder / CONFIG_FILE, "model_type"):
+            raise ConversionError(f"{folder} is a folder of transformers already: from_pretrained loads it.")
+        raise ConversionError(f"{folder} holds no ELMo that is known: {KNOWN}.")
+    chosen, *also = finders
+    return finders[chosen]()._replace(also=tuple(also))
+
+
+def _checkpoint(path: Path, given: dict[str, Path]) -> Detected:
+    found = find_checkpoint(path, given.get("options"), given.get("vocab"))
+    index = found.prefix.with_name(found.prefix.name + ".index")
+    return Detected("bilm-checkpoint", {"checkpoint": index, "options": found.options, "vocab": found.vocab})
+
+
+def _hdf5(weights: Path, given: dict[str, Path]) -> Detected:
+    """Weights, and the options and the vocabulary that lie beside them."""
+    files = {"weights": weights}
+    if "options" not in given:
+        folder = weights.parent
+        candidates = [path for path in sorted(folder.glob("*.json")) if "options" in path.name]
+        if (folder / OPTIONS_FILE).is_file():
+            candidates = [folder / OPTIONS_FILE]
+        files["options"] = _only(candidates, folder, "options files")
+    vocab = weights.with_name(VOCAB_FILE)
+    if "vocab" not in given and vocab.is_file():
+        files["vocab"] = vocab
+    return Detected("bilm-hdf5", files | given)
+
+
+def _only(paths: Sequence[Path], folder: Path, what: str) -> Path:
+    if len(paths) != 1:
+        names = f": {', '.join(path.name for path in paths)}. Give the one to take" if paths else ""
+        raise ConversionError(f"{folder} should hold one of {what}, found {len(paths)}{names}.")
+    return paths[0]
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(16)
+    except OSError as error:
+        raise ConversionError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _has(path: Path, field: str) -> bool:
+    """Whether this is a JSON object with a field."""
+    try:
+        return field in parse_object(path.read_bytes(), path)
+    except (OSError, ConversionError):
+        return False
+
+
+# ---- Conversion
+
+
+def convert_path(
+    path: str | os.PathLike,
+    out: str | os.PathLike,
+    options: str | os.PathLike | None = None,
+    vocab: str | os.PathLike | None = None,
+    dtype: str = "float32",
+) -> Path:
+    """
+    Converts what lies at a path, whatever its format.
+
+    Args:
+        path, options, vocab: As in [`detect`].
+        out: The folder to write; new or empty.
+        dtype: Stored precision: `float32`, `float16` or `bfloat16`.
+
+    Returns:
+        `out`
+    """
+    found = detect(path, options, vocab)
+    return _converters()[found.format][0](found.files, out, dtype)
+
+
+def plan_conversion(
+    path: str | os.PathLike,
+    options: str | os.PathLike | None = None,
+    vocab: str | os.PathLike | None = None,
+    dtype: str = "float32",
+) -> Plan:
+    """What [`convert_path`] would write. Names and shapes are checked, numbers are not, and nothing is written."""
+    found = detect(path, options, vocab)
+    config, has_softmax = _converters()[found.format][1](found.files)
+    model_class = ElmoForPreTraining if has_softmax else ElmoModel
+    with torch.device("meta"):
+        model = model_class(config)
+    parameters: dict[str, int] = {}
+    for name, parameter in model.named_parameters():
+        part = name.removeprefix("elmo.").split(".")[0]
+        parameters[part] = parameters.get(part, 0) + parameter.numel()
+    size = sum(parameters.values()) * DTYPES[dtype].itemsize
+    files = ["README.md", "config.json", "conversion.json", "model.safetensors", "tokenizer.json"]
+    return Plan(found, config, model_class, parameters, size, [*files, "tokenizer_config.json"])
+
+
+def _converters() -> dict[str, tuple[Callable[..., Path], Callable[..., tuple[ElmoConfig, bool]]]]:
+    """For each format: what converts its files, and what reads config and presence of a softmax."""
+
+    def chosen(files: dict[str, Path], *names: str) -> dict[str, Any]:
+        return {name: files.get(name) for name in names}
+
+    return {
+        "bilm-hdf5": (
+            lambda files, out, dtype: convert_bilm_hdf5(
+                files["options"], files["weights"], out, files.get("vocab"), dtype
+            ),
+            lambda files: (describe_bilm_hdf5(files["options"], files["weights"], files.get("vocab")), False),
+        ),
+        "allennlp": (
+            lambda files, out, dtype: convert_allennlp(
+                files["weights"], out, **chosen(files, "options", "vocab"), dtype=dtype
+            ),
+            lambda files: (describe_allennlp(files["weights"], **chosen(files, "options", "vocab")), False),
+        ),
+        "bilm-checkpoint": (
+            lambda files, out, dtype: convert_bilm_checkpoint(
+                files["checkpoint"], out, files["options"], files["vocab"], dtype
+            ),
+            lambda files: (
+                describe_bilm_checkpoint(files["checkpoint"], files["options"], files["vocab"]),
+                True,
+            ),
+        ),
+        "elmoformanylangs": (
+            lambda files, out, dtype: convert_elmoformanylangs(files["config"].parent, out, dtype),
+            lambda files: describe_elmoformanylangs(files["config"].parent),
+        ),
+    }
+
+
+__all__ = ["Detected", "Plan", "convert_path", "detect", "plan_conversion"]
