@@ -10,8 +10,8 @@ from .probing import ProbeResults, ProbeScores, ProbeSettings, probe
 from .report import as_plain, write_json
 from .sample_efficiency import SampleCurve, samples
 from .sense_data import SenseInstance, SenseSentence, read_first_senses, read_senses, split_by_document
-from .word_senses import SenseResults, senses
 from .similarity import LayerSimilarity, layer_similarity
+from .word_senses import SenseResults, senses
 
 __all__ = [
     "LayerSimilarity",

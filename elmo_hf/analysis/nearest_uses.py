@@ -1,4 +1,4 @@
-"""The paper's Table 4: the uses of a word that are nearest to its use in a sentence, beside its nearest static vectors."""
+"""The paper's Table 4: the uses nearest to a word in its sentence, beside the word's nearest static vectors."""
 
 import tempfile
 from collections import Counter
@@ -33,7 +33,7 @@ class NearestWord:
 
 @dataclass
 class NearestUse:
-    """A word in a sentence of the corpus, its first and its last character (exclusive), and the cosine of its vector."""
+    """A word in a sentence of the corpus, where it begins and ends there, and the cosine of its vector."""
 
     sentence: str
     start: int

@@ -13,8 +13,8 @@ from .learned_mixes import MixingWeights
 from .nearest_uses import NeighborsTable
 from .probing import ProbeResults
 from .sample_efficiency import SampleCurve
-from .word_senses import SenseResults
 from .similarity import LayerSimilarity
+from .word_senses import SenseResults
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,6 +1,6 @@
 """
-Sample efficiency, as in section 5.4 of the paper: the same head with and without ELMo, on growing shares of the training
-data.
+Sample efficiency, as in section 5.4 of the paper: the same head with and without ELMo, on growing shares of the
+training data.
 """
 
 import json
@@ -77,8 +77,8 @@ def samples(
     vectors_size: int | None = None,
 ) -> SampleCurve:
     """
-    Trains a head with and one without ELMo for each share and seed, by [`FinetuningRun`]. Both have static word vectors,
-    and differ in nothing else. A share is the same examples for all seeds, and a part of every larger share.
+    Trains a head with and one without ELMo for each share and seed, by [`FinetuningRun`]. Both have static word
+    vectors, and differ in nothing else. A share is the same examples for all seeds, and a part of every larger share.
 
     Args:
         task: What the heads learn.

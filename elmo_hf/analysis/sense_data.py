@@ -340,8 +340,8 @@ def _plain_instance(where: str, fields: Sequence[str], words: Sequence[str]) -> 
 
 def read_first_senses(path: str) -> dict[tuple[str, str], str]:
     """
-    The first sense of each lemma and part of speech, from WordNet's file `index.sense`: sense key, synset, number of the
-    sense, and a count, separated by blanks.
+    The first sense of each lemma and part of speech, from WordNet's file `index.sense`: sense key, synset, number of
+    the sense, and a count, separated by blanks.
     """
     found: dict[tuple[str, str], str] = {}
     if not os.path.isfile(path):

@@ -72,8 +72,8 @@ def analyze_senses(
         str,
         typer.Argument(
             metavar="TRAIN",
-            help="Text with senses to learn from: SemCor's columns, XML of the unified evaluation framework, or lines of "
-            "sentence, position (counted from 0) and sense, separated by tabs. Plain or compressed.",
+            help="Text with senses to learn from: SemCor's columns, XML of the unified evaluation framework, or lines "
+            "of sentence, position (counted from 0) and sense, separated by tabs. Plain or compressed.",
             show_default=False,
         ),
     ],
@@ -163,8 +163,8 @@ def analyze_probe(
     tag_column: Annotated[
         str | None,
         typer.Option(
-            help="Column that holds the tags: a field for .conllu, a number for .conll, a name for .jsonl and datasets. "
-            "Default: upos; -1; tags, ner_tags, pos_tags or labels.",
+            help="Column that holds the tags: a field for .conllu, a number for .conll, a name for .jsonl and "
+            "datasets. Default: upos; -1; tags, ner_tags, pos_tags or labels.",
             show_default=False,
         ),
     ] = None,
@@ -390,8 +390,8 @@ def analyze_neighbors_table(
     """
     Compare nearest uses in a corpus with nearest static vectors.
 
-    For each marked word: the words with the nearest static vectors, and the uses in the corpus whose vectors are nearest
-    to this use.
+    For each marked word: the words with the nearest static vectors, and the uses in the corpus whose vectors are
+    nearest to this use.
 
     Example: elmo-hf analyze neighbors-table corpus.txt --sentence "They saw a **play** at the theatre ."
     """
