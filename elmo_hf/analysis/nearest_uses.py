@@ -191,7 +191,7 @@ def _from_layer_0(
     return _StaticVectors(LAYER_0, known, np.concatenate([_encode(embedder, part) for part in parts]))
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _encode(embedder: ElmoEmbedder, words: list[str]) -> np.ndarray:
     """What the token encoder makes of words, `(words, size)`."""
     model = embedder.model

@@ -68,8 +68,7 @@ def draw_probe(results: ProbeResults) -> "Figure":
     for place, (_, baseline) in enumerate(groups.values()):
         label = None if place else "most frequent tag"
         axes.plot([place - 0.4, place + 0.4], [100 * baseline] * 2, color="black", linewidth=1.5, label=label)
-    low = 100 * min(stacked.min(), *(baseline for _, baseline in groups.values()))
-    axes.set_ylim(max(0.0, 10 * np.floor(low / 10 - 0.5)), 100)
+    axes.set_ylim(0, 100)
     axes.set_ylabel("right tags, %")
     axes.set_title(f"Linear probes on frozen layers, {part}", fontsize=11)
     _legend(axes)

@@ -79,7 +79,7 @@ def analyze_senses(
     ],
     test: Annotated[
         str | None,
-        typer.Argument(metavar="[TEST]", help="Text to test on. Without it, give --test-share.", show_default=False),
+        typer.Argument(metavar="TEST", help="Text to test on. Without it, give --test-share.", show_default=False),
     ] = None,
     test_share: Annotated[
         float | None,
@@ -150,7 +150,7 @@ def analyze_probe(
         str, typer.Argument(metavar="DEV", help="Tagged text that chooses the weights.", show_default=False)
     ],
     test: Annotated[
-        str | None, typer.Argument(metavar="[TEST]", help="Tagged text to test on.", show_default=False)
+        str | None, typer.Argument(metavar="TEST", help="Tagged text to test on.", show_default=False)
     ] = None,
     column: Annotated[
         str | None,
@@ -219,7 +219,7 @@ def analyze_samples(
             show_default=False,
         ),
     ],
-    test: Annotated[str | None, typer.Argument(metavar="[TEST]", help="Data to test on.", show_default=False)] = None,
+    test: Annotated[str | None, typer.Argument(metavar="TEST", help="Data to test on.", show_default=False)] = None,
     shares: Annotated[
         str, typer.Option(metavar="SHARE,SHARE,...", help="Shares of the training data.")
     ] = "0.001,0.01,0.1,1",
@@ -290,7 +290,7 @@ def analyze_layers(
     folders: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FOLDER]...",
+            metavar="FOLDER",
             help="Fine-tuned models whose mixing weights to show: folders, or names on the Hub.",
             show_default=False,
         ),

@@ -46,8 +46,17 @@ XML = """<?xml version="1.0" encoding="UTF-8" ?>
 </text>
 </corpus>
 """
-KEYS = "d000.s000.t000 art%1:09:00:: art%1:06:00::\nd000.s000.t001 change_ringing%1:04:00::\n\nd001.s000.t000 be%2:42:03::\n"
-PLAIN = "the bank of the river\t1\triver\nthe bank of the river\t4\twater\n\nA Bank\t1\tbank%1:14:00::\nals ob\t0\tx\tALS\tKON\n"
+KEYS = """d000.s000.t000 art%1:09:00:: art%1:06:00::
+d000.s000.t001 change_ringing%1:04:00::
+
+d001.s000.t000 be%2:42:03::
+"""
+PLAIN = """the bank of the river\t1\triver
+the bank of the river\t4\twater
+
+A Bank\t1\tbank%1:14:00::
+als ob\t0\tx\tALS\tKON
+"""
 
 
 def write(tmp_path, text, name="data.tsv") -> str:
@@ -114,7 +123,10 @@ def test_the_first_word_of_a_semcor_file_may_be_a_number(tmp_path):
     [
         ("", "is empty"),
         ("just a sentence\n", "in none of the three formats"),
-        ("a\tb\tDT\t-\t-\nThe\tthe\tDT\n", "line 2: word, lemma, tag, sense keys and synset, separated by tabs, should"),
+        (
+            "a\tb\tDT\t-\t-\nThe\tthe\tDT\n",
+            "line 2: word, lemma, tag, sense keys and synset, separated by tabs, should",
+        ),
         ("The\tthe\tDT\tnonsense\t-\n", r"line 1: a sense key such as bank%1:17:01:: or - should .* found 'nonsense'"),
         ("up\tup\tRP\t^\t-\n", r"line 1: \^ continues a word with a sense, and there is none before it"),
         ("\tthe\tDT\t-\t-\n", "line 1: a word should be in the first column"),

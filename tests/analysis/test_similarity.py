@@ -40,9 +40,7 @@ def test_every_measure_is_the_mean_over_its_pairs(monkeypatch, block_tokens):
             uses = [v[layer, words.index(word)] for words, v in zip(distinct, vectors, strict=True) if word in words]
             own.append(mean_cosine(combinations(uses, 2)))
         assert found.self_similarity[layer] == pytest.approx(np.mean(own), abs=1e-5)
-        intra = [
-            mean_cosine((v[layer].mean(axis=0), vector) for vector in v[layer]) for v in vectors if v.shape[1] > 1
-        ]
+        intra = [mean_cosine((v[layer].mean(axis=0), vector) for vector in v[layer]) for v in vectors if v.shape[1] > 1]
         assert found.intra_sentence[layer] == pytest.approx(np.mean(intra), abs=1e-5)
     np.testing.assert_allclose(found.adjusted_self_similarity, found.self_similarity - found.anisotropy)
     np.testing.assert_allclose(found.adjusted_intra_sentence, found.intra_sentence - found.anisotropy)

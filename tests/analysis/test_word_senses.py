@@ -58,7 +58,7 @@ def slow(embedder, train, test, neighbors):
             near = [(cosine(v[layer], vector[layer]), sense) for lemma, sense, v in learned if lemma == one.lemma]
             votes = {}
             if near:
-                least = sorted((c for c, _ in near), reverse=True)[: neighbors][-1]
+                least = sorted((c for c, _ in near), reverse=True)[:neighbors][-1]
                 chosen = [(c, sense) for c, sense in near if c >= least - 1e-6]
                 for sense in candidates:
                     own = [c for c, found in chosen if found == sense]
