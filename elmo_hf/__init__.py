@@ -66,6 +66,7 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 _SUBPACKAGES = {
+    "analysis",
     "cli",
     "conversion",
     "corpus",

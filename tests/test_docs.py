@@ -50,6 +50,7 @@ def folders(tmp_path):
     "name",
     [
         "README.md",
+        "docs/analysis.md",
         "docs/heads.md",
         "docs/hub.md",
         "docs/language-model.md",
@@ -82,6 +83,32 @@ def test_the_commands_and_the_python_of_embedding_run(folders, tmp_path, monkeyp
             assert end.value.code == 0, line
     for block in code_blocks("docs/embedding.md"):
         exec(block, {})
+
+
+def test_the_commands_of_the_analysis_run(folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("elmo_hf.runtime.named_models.default_model", lambda: str(tmp_path / "my-elmo"))
+    bank = "the\tthe\tDT\t-\t-\nbank\tbank\tNN\tbank%1:{}:00::\t-\n\n"
+    documents = [f"# document = {number}\n" + bank.format(14 + number % 3) for number in range(8)]
+    (tmp_path / "semcor.tsv").write_text("".join(documents))
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.tsv").write_text("the bank\t1\tmoney\na bank\t1\triver\n")
+    for name in ("train", "dev", "test"):
+        rows = [
+            f"{place}\t{word}\t_\t{tag}\t{tag}" + "\t_" * 5
+            for place, (word, tag) in enumerate(zip("abcd", "XYXY", strict=True), 1)
+        ]
+        (tmp_path / f"{name}.conllu").write_text("\n".join([*rows, "", *rows, ""]))
+        (tmp_path / f"{name}.conll").write_text("a X\nb Y\n\nc X\n")
+    (tmp_path / "corpus.txt").write_text("They saw a play .\nA play by Anna .\nThey play .\n")
+    text = (ROOT / "docs" / "analysis.md").read_text("utf-8")
+    commands = re.findall(r"^elmo-hf analyze .*", text, flags=re.MULTILINE)
+    assert {command.split()[2] for command in commands} == {"senses", "probe", "samples", "layers", "neighbors-table"}
+    for line in dict.fromkeys(commands):
+        monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert end.value.code == 0, line
 
 
 @pytest.mark.parametrize(("name", "values"), [("docs/tokenizer.md", 3), ("docs/language-model.md", 11)])

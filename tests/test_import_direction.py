@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"elmo_hf": ROOT / "elmo_hf", "elmo_hf.conversion": ROOT / "conversion"}
 LIGHT = {"errors", "_version"}  # may be imported by all
 ROOMS = {
+    "analysis",
     "conversion",
     "corpus",
     "demo",

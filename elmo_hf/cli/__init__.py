@@ -24,6 +24,7 @@ from ..errors import (
     RunError,
     TextError,
 )
+from .analysis_commands import analyze
 from .conversion_commands import convert
 from .embedding_commands import embed
 from .finetuning_commands import finetune
@@ -53,6 +54,7 @@ MISTAKES = (
 app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
+app.add_typer(analyze, name="analyze")
 for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull):
     app.command()(command)
 for command in (score, substitutes, similar):

@@ -282,9 +282,9 @@ class _Data(NamedTuple):
                 "Give training and development data with --train and --dev, or continue a run with --resume."
             )
         return finetuning.TaskData(
-            _absolute(self.train),
-            _absolute(self.dev),
-            self.test and _absolute(self.test),
+            absolute(self.train),
+            absolute(self.dev),
+            self.test and absolute(self.test),
             self.options,
             self.max_train,
             self.train_share,
@@ -317,26 +317,20 @@ def _begin(
     assignments: list[str] | None,
 ):
     from .. import finetuning
-    from ..finetuning.settings import FinetuningSettings
-    from ..modeling.configuration_elmo import ElmoConfig
     from ..runtime.named_models import find_named_model
 
     quiet_transformers()
-    _choose_device(device)
+    choose_device(device)
     with bad_parameters():
-        chosen = parse_assignments(assignments)
-        fields = {name: value for name, value in chosen.items() if name not in FinetuningSettings.__dataclass_fields__}
-        known = FinetuningSettings.__dataclass_fields__.keys() | ElmoConfig.__dataclass_fields__.keys()
-        if unknown := [f"{name!r}{did_you_mean(name, known)}" for name in sorted(fields.keys() - known)]:
-            raise ValueError(f"There is no setting or field of the config {', '.join(unknown)}.")
-        settings = {name: value for name, value in chosen.items() if name not in fields} | settings
+        assigned, fields = settings_and_fields(assignments)
+        settings = assigned | settings
         run = finetuning.FinetuningRun(
             task=task,
             data=data.of_task(),
-            model=_absolute(find_named_model(model)),
+            model=absolute(find_named_model(model)),
             fields=fields,
             settings=settings | ({"seed": seeds[0]} if seeds else {}),
-            vectors_file=vectors.file and _absolute(vectors.file),
+            vectors_file=vectors.file and absolute(vectors.file),
             vectors_size=vectors.size,
             max_vectors=vectors.max_words,
             seeds=seeds if seeds and len(seeds) > 1 else [],
@@ -350,7 +344,7 @@ def _resume(task: TaskName, out: Path, context: typer.Context, device: DeviceNam
     from .. import finetuning
 
     quiet_transformers()
-    _choose_device(device)
+    choose_device(device)
     with bad_parameters():
         if (begun := finetuning.FinetuningRun.load(out).task) != task:
             raise RunError(f"{out} holds a run of {begun}: elmo-hf finetune {begun} --resume --out {out} continues it.")
@@ -358,7 +352,21 @@ def _resume(task: TaskName, out: Path, context: typer.Context, device: DeviceNam
     _report(out)
 
 
-def _choose_device(device: DeviceName | None):
+def settings_and_fields(assignments: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `--set` gives to the training, and what to the head's config; other names are refused."""
+    from ..finetuning.settings import FinetuningSettings
+    from ..modeling.configuration_elmo import ElmoConfig
+
+    chosen = parse_assignments(assignments)
+    of_training = FinetuningSettings.__dataclass_fields__.keys()
+    fields = {name: value for name, value in chosen.items() if name not in of_training}
+    known = of_training | ElmoConfig.__dataclass_fields__.keys()
+    if unknown := [f"{name!r}{did_you_mean(name, known)}" for name in sorted(fields.keys() - known)]:
+        raise ValueError(f"There is no setting or field of the config {', '.join(unknown)}.")
+    return {name: value for name, value in chosen.items() if name not in fields}, fields
+
+
+def choose_device(device: DeviceName | None):
     """Tells the Trainer to use the CPU, or checks that there is a GPU. By default it uses the GPUs that there are."""
     from ..runtime.model_loading import find_device
 
@@ -388,9 +396,9 @@ def _report(out: Path):
     typer.echo(f"{out}: the model and its card")
 
 
-def _absolute(source: str) -> str:
+def absolute(source: str) -> str:
     """A path that stays valid if the run is resumed in another folder; a name on the Hub stays as it is."""
     return os.path.abspath(source) if os.path.exists(source) else source
 
 
-__all__ = ["finetune"]
+__all__ = ["absolute", "choose_device", "finetune", "settings_and_fields"]

@@ -19,8 +19,10 @@ from tests.models import edit_config
 TEXT_OPTIONS = ["--pretokenized", "--column", "--split", "Example: elmo-hf"]
 SHARED_OPTIONS = ["--vocab", "--out", "--dtype", "Example: elmo-hf"]
 HEAD_OPTIONS = ["--dev", "--test", "--out", "--model", "--resume", "--vectors", "--set", "Example: elmo-hf"]
+ANALYSIS_OPTIONS = ["--model", "--seed", "--json", "--picture", "--device", "Example: elmo-hf analyze"]
 COMMANDS = {
     (): [
+        "analyze",
         "convert",
         "embed",
         "vocab",
@@ -64,6 +66,26 @@ COMMANDS = {
     ("predict",): ["[FILE]", "--out", "--format", "--pretokenized", "Example: elmo-hf"],
     ("index",): ["INPUT", "--out", "--model", "--layers", "--words", "--dtype", "--approximate", "Example: elmo-hf"],
     ("neighbors",): ["INDEX", "TEXT", "-k", "--same-word", "--distinct", "--exact", "--model", "Example: elmo-hf"],
+    ("analyze",): ["senses", "probe", "samples", "layers", "neighbors-table"],
+    ("analyze", "senses"): [
+        "{TRAIN} [TEST]",
+        "--test-share",
+        "--neighbors",
+        "--first-senses",
+        "--work",
+        *ANALYSIS_OPTIONS,
+    ],
+    ("analyze", "probe"): ["{TRAIN} {DEV} [TEST]", "--column", "--tag-column", "--epochs", "--work", *ANALYSIS_OPTIONS],
+    ("analyze", "samples"): [
+        "{TASK} {TRAIN} {DEV} [TEST]",
+        "--shares",
+        "--vectors",
+        "--set",
+        "--work",
+        *ANALYSIS_OPTIONS,
+    ],
+    ("analyze", "layers"): ["[FOLDER]...", "--text", "--sentences", "--pretokenized", *ANALYSIS_OPTIONS],
+    ("analyze", "neighbors-table"): ["INPUT", "--sentence", "--vectors", "--any-word", *ANALYSIS_OPTIONS],
     ("convert",): ["bilm-hdf5", "allennlp", "bilm-checkpoint", "elmoformanylangs", "original", "to-bilm-hdf5"],
     ("convert", "bilm-hdf5"): ["options.json", "weights (.hdf5)", *SHARED_OPTIONS, "--check"],
     ("convert", "allennlp"): ["best.th", "model.tar.gz", "--options", *SHARED_OPTIONS, "--check"],

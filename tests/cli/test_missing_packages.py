@@ -21,6 +21,8 @@ COMMANDS = [
     (["embed", "text.txt", "--model", "no-model", "--out", "out", "--format", "hdf5"], "h5py", "embed"),
     (["embed", "wikitext", "--model", "no-model", "--out", "out.npy"], "datasets", "embed"),
     (["embed", "text.txt", "--model", "no-model", "--out", "out.npy", "--input-format", "parquet"], "pyarrow", "embed"),
+    (["analyze", "senses", "no.tsv", "--test-share", "0.2", "--picture", "out.png"], "matplotlib", "picture"),
+    (["analyze", "samples", "tagging", "no.conll", "no.conll", "--work", "work"], "sklearn", "finetune"),
     (["index", "text.txt", "--model", "no-model", "--approximate", "--out", "out"], "usearch", "index"),
     (["convert", "bilm-hdf5", "no.json", "no.hdf5", "--out", "out"], "h5py", "convert"),
     (["convert", "original", "elmo-small", "--out", "out"], "h5py", "convert"),

@@ -1,0 +1,107 @@
+"""The mixing weights that fine-tuned models have learned, as in the paper's Figure 2."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+
+from ..errors import ModelError
+from ..modeling.configuration_elmo import ElmoConfig
+from ..publishing.mixes import stored_mixes
+from ..runtime.default_model import find_model
+from ..runtime.model_loading import loading_errors
+from ..runtime.run_records import RESULTS, Records, malformed_files, shown_name
+from .report import text_table
+
+FILES = ["config.json", "*.safetensors", RESULTS]  # of a repository, that tell its mixes
+
+
+@dataclass
+class LearnedMix:
+    """
+    One mix of one model.
+
+    Attributes:
+        model: Its folder's name, or its name on the Hub.
+        place: "input" or "output" of a head's task layers; "model" for the mixer of a model without a head.
+        weights: The share of each layer, token layer first; they sum to one.
+        gamma: What the mix is multiplied by.
+        ranges: Smallest and largest share of each layer over the seeds of the run, if there were several.
+    """
+
+    model: str
+    place: str
+    weights: list[float]
+    gamma: float
+    ranges: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass
+class MixingWeights:
+    """
+    Attributes:
+        mixes: In the order of the models.
+    """
+
+    mixes: list[LearnedMix]
+
+    def table(self) -> str:
+        """The share of each layer, and gamma."""
+        layers = max(len(mix.weights) for mix in self.mixes)
+        rows = []
+        for mix in self.mixes:
+            cells = [f"{weight:.3f}" for weight in mix.weights]
+            if mix.ranges:
+                cells = [f"{cell} ({low:.3f}–{high:.3f})" for cell, (low, high) in zip(cells, mix.ranges, strict=True)]
+            rows.append([f"{mix.model}, {mix.place}", *cells, *[""] * (layers - len(cells)), f"{mix.gamma:.3f}"])
+        notes = ["Share of each layer in the mix"]
+        notes[0] += "; in brackets the range over seeds." if any(mix.ranges for mix in self.mixes) else "."
+        return text_table(["", *(f"layer {layer}" for layer in range(layers)), "gamma"], rows, notes)
+
+
+def mixing_weights(models: Sequence[str | os.PathLike]) -> MixingWeights:
+    """
+    Reads the mixes of models; their other weights are not loaded.
+
+    Args:
+        models: Folders, or names on the Hub.
+    """
+    if not models:
+        raise ValueError("Name at least one model.")
+    return MixingWeights([mix for model in models for mix in _mixes_of(os.fspath(model))])
+
+
+def _mixes_of(model: str) -> list[LearnedMix]:
+    folder = _folder(model)
+    with malformed_files(folder):
+        found = stored_mixes(folder, ElmoConfig.from_pretrained(folder))
+        results = Records.of(folder).results or {}
+    if not found:
+        raise ModelError(f"{model} has no mix: its head uses no ELMo, or its weights are not in safetensors files.")
+    return [
+        LearnedMix(shown_name(model), place, mix.weights, mix.gamma, _ranges(results, place))
+        for place, mix in found.items()
+    ]
+
+
+def _folder(model: str) -> Path:
+    found = find_model(model)
+    if os.path.isdir(found):
+        if not os.path.isfile(os.path.join(found, "config.json")):
+            raise ModelError(f"{model} holds no model: config.json is missing.")
+        return Path(found)
+    with loading_errors(model):
+        return Path(snapshot_download(found, allow_patterns=FILES))
+
+
+def _ranges(results: dict[str, Any], place: str) -> list[tuple[float, float]]:
+    """Over the seeds of a run of `elmo-hf finetune`."""
+    weights = [record.get("mix", {}).get(place) for record in results.get("seeds", [])]
+    found = [some for some in weights if some]
+    return [(min(layer), max(layer)) for layer in zip(*found, strict=True)] if len(found) > 1 else []
+
+
+__all__ = ["LearnedMix", "MixingWeights", "mixing_weights"]

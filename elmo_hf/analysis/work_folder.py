@@ -1,0 +1,124 @@
+"""A folder for the intermediate results of an analysis: what was computed before a stop is read, not computed again."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..errors import RunError
+from ..modeling.checks_elmo import read_json_object
+from ..runtime.locks import RunLock
+from ..runtime.staging import write_atomically
+
+if TYPE_CHECKING:
+    from ..embedding import ElmoEmbedder
+
+ANALYSIS = "analysis.json"
+
+
+class WorkFolder:
+    """
+    Arrays and records by name, in a folder that belongs to one analysis of one model on one set of data.
+
+    Args:
+        folder: Made if it does not exist. A folder with other content, or of another analysis, is refused. `None`:
+            nothing is stored.
+        identity: What must be the same for stored results to be usable: plain JSON values by name.
+    """
+
+    def __init__(self, folder: str | os.PathLike | None, identity: dict[str, Any]):
+        self.folder = None if folder is None else Path(folder)
+        self._lock: RunLock | None = None
+        if self.folder is not None:
+            self._claim(self.folder, identity)
+
+    def _claim(self, folder: Path, identity: dict[str, Any]):
+        if (folder / ANALYSIS).exists():
+            check_identity(folder, identity)
+        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunError(f"{folder} exists and holds no analysis: name a new folder for intermediate results.")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = RunLock(folder)
+        self._lock.acquire()
+        write_atomically(folder / ANALYSIS, json.dumps(identity, indent=2, ensure_ascii=False) + "\n")
+
+    def array(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The array of a name: stored, or made now and stored."""
+        if self.folder is None:
+            return make()
+        path = self.folder / f"{name}.npy"
+        with suppress(OSError, ValueError, EOFError):  # there is none, or it was cut short
+            return np.load(path, allow_pickle=False)
+        array = make()
+        temporary = path.with_name(f".{path.name}.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                np.save(file, array)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return array
+
+    def record(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The same for plain JSON values."""
+        if self.folder is None:
+            return make()
+        path = self.folder / f"{name}.json"
+        with suppress(OSError, ValueError):
+            return read_json_object(path)
+        record = make()
+        write_atomically(path, json.dumps(record) + "\n")
+        return record
+
+    def close(self):
+        """Lets other processes use the folder."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> "WorkFolder":
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+def check_identity(folder: Path, identity: dict[str, Any]):
+    """Refuses a folder whose results are of another analysis, model or data."""
+    try:
+        stored = read_json_object(folder / ANALYSIS)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{folder / ANALYSIS} is damaged: remove the folder, or name another one.") from error
+    different = [name for name, value in identity.items() if stored.get(name) != value]
+    if different:
+        raise RunError(
+            f"{folder} holds results of another analysis (different: {', '.join(different)}): name another folder, or "
+            "remove it."
+        )
+
+
+def digest(parts: Iterable[Any]) -> str:
+    """A short fingerprint of values that have a faithful `repr`: words, numbers, tuples of them."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(repr(part).encode("utf-8", "surrogatepass"))
+        found.update(b"\n")
+    return found.hexdigest()[:16]
+
+
+def model_digest(embedder: "ElmoEmbedder") -> str:
+    """A short fingerprint of all weights of a model."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(embedder.model.state_dict().items()):
+        if isinstance(tensor, torch.Tensor):
+            found.update(name.encode())
+            found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()[:16]
+
+
+__all__ = ["ANALYSIS", "WorkFolder", "check_identity", "digest", "model_digest"]
