@@ -1,6 +1,7 @@
 """A head's training and its folder: begun once, resumed as often as needed, and in the end a model that loads."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import random
@@ -23,6 +24,7 @@ from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import Records, is_made_here, write_card
 from ..runtime.extras import require
 from ..runtime.locks import RunLock
+from ..runtime.manifests import MANIFEST, is_intact, write_manifest
 from ..runtime.processes import shut_down, this_process
 from ..runtime.run_records import FINETUNING as RUN
 from ..runtime.run_records import RESULTS
@@ -262,7 +264,7 @@ class FinetuningRun:
             records.append(self._record(trainer, splits, seed))
             if process.is_main_process:
                 self._save(trainer, folder, seed)
-                _write_json(folder / FINISHED_SEEDS, {"seeds": records})
+                _write_json(folder / FINISHED_SEEDS, {"seeds": records, "sha256": _digest(records)})
         best = max(records, key=lambda record: record["dev"][task.best_metric])
         if process.is_main_process:
             self._finish(folder, splits, records, best)
@@ -295,11 +297,13 @@ class FinetuningRun:
         shutil.rmtree(stage, ignore_errors=True)
         trainer.model.save_pretrained(stage)
         trainer.tokenizer.save_pretrained(stage)
+        write_manifest(stage, {"seed": seed})
 
     def _finish(self, folder: Path, splits: Splits, records: list[dict[str, Any]], best: dict[str, Any]):
         """Model, tokenizer, card; the results come last: with them the run is finished."""
         stage = _stage(folder, best["seed"])
         if stage.exists():  # else a run that was stopped has moved it
+            (stage / MANIFEST).unlink(missing_ok=True)
             move_files(stage, folder)
             stage.rmdir()
         results = best | {"examples": {name: len(split) for name, split in splits._asdict().items()}}
@@ -346,8 +350,29 @@ def _stage(folder: Path, seed: int) -> Path:
 
 
 def _read_finished_seeds(folder: Path) -> list[dict[str, Any]]:
-    path = folder / FINISHED_SEEDS
-    return json.loads(path.read_text("utf-8"))["seeds"] if path.exists() else []
+    """
+    The records of the heads that were trained and saved. One that is damaged is left out: its training goes on from its
+    last checkpoint.
+    """
+    if not (folder / FINISHED_SEEDS).exists():
+        return []
+    try:
+        stored = json.loads((folder / FINISHED_SEEDS).read_text("utf-8"))
+        if stored["sha256"] != _digest(stored["seeds"]):
+            return []
+        return [record for record in stored["seeds"] if _is_saved(folder, record["seed"])]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def _is_saved(folder: Path, seed: int) -> bool:
+    """Whether the head of a seed is there, aside or already in its place."""
+    stage = _stage(folder, seed)
+    return is_intact(stage) if stage.exists() else (folder / "config.json").exists()
+
+
+def _digest(records: list[dict[str, Any]]) -> str:
+    return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tests.pretraining.runs import command_line, random_documents, write_text, w
 SENTENCES = "the cat sat on the mat .\n\nAnna saw the dog with a red hat .\nthe bank of the river\n"
 FAST = ["--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
 EPOCHS = 4  # of a head's training
+SEEDS = ["--seed", "0", "--seed", "1"]
 PRETRAINING = {"steps": 12, "save_every": 4, "evaluate_every": 6}
 PROLONGED = 14
 
@@ -33,6 +34,8 @@ class Materials:
         bilm: A language model's folder.
         tagger, classifier: Folders of finished heads.
         finetuning: The folder of the tagger's training, killed after two of its epochs.
+        seeds: The folder of a training with two seeds, killed after the first.
+        both_seeds: The same at its end.
         pretraining: The folder of a run that can be prolonged.
         prolonged: The same after `PROLONGED` steps.
         index: An index of `text`.
@@ -87,6 +90,7 @@ def make_materials(folder: Path) -> Materials:
     outcome = run("pretrain", "--resume", "--steps", str(PROLONGED), "--out", made.prolonged)
     assert outcome.code == 0, outcome
     _interrupt_finetuning(made)
+    _interrupt_seeds(made)
     made.hdf5.mkdir()
     original = TinyOriginal(made.hdf5)
     original.options.rename(made.hdf5 / "options.json")
@@ -101,6 +105,15 @@ def _interrupt_finetuning(made: Materials):
     outcome = run(*made.finetune(made.finetuning), kill_when=lambda: len([*checkpoints.glob("*/checkpoint.json")]) == 2)
     assert outcome.code == -signal.SIGKILL, outcome
     assert not (made.finetuning / "results.json").exists()
+
+
+def _interrupt_seeds(made: Materials):
+    """Trains two seeds, and kills the same training when the first one is done."""
+    outcome = run(*made.finetune(made.both_seeds), *SEEDS)
+    assert outcome.code == 0, outcome
+    outcome = run(*made.finetune(made.seeds), *SEEDS, kill_when=(made.seeds / ".seeds.json").exists)
+    assert outcome.code == -signal.SIGKILL, outcome
+    assert not (made.seeds / "results.json").exists()
 
 
 def _write_allennlp(folder: Path):

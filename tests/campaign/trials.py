@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tests.campaign.commands import run
 from tests.campaign.damage import copy, damage
-from tests.campaign.materials import PROLONGED, SENTENCES, Materials
+from tests.campaign.materials import PROLONGED, SEEDS, SENTENCES, Materials
 from tests.hub.faults import BreakDownload, BreakUpload, CorruptDownload, CorruptUpload, Fault
 from tests.hub.server import HubServer
 from tests.hub.store import Refusal
 
 Trial = Callable[[Materials, Path, random.Random], str | None]  # gives what is wrong, or nothing
 MARKED = "the **bank** of the river"
+STORED = ("checkpoints/", ".model-", ".seeds.json")  # what a run continues from
 
 
 def damaged(name: str, *command: str) -> Trial:
@@ -41,8 +42,8 @@ def damaged(name: str, *command: str) -> Trial:
 
 def damaged_run(name: str, finished: str, *command: str) -> Trial:
     """
-    A run that continues from a damaged copy of its folder. Where the damage is in a checkpoint and the run comes to its
-    end, it must have ended with the weights of one that was never damaged.
+    A run that continues from a damaged copy of its folder. Where the damage is in what the run has stored to continue
+    from, and the run comes to its end, it must have ended with the weights of one that was never damaged.
 
     Args:
         name: Of the run's folder.
@@ -55,7 +56,7 @@ def damaged_run(name: str, finished: str, *command: str) -> Trial:
         what = damage(target, generator)
         outcome = run(*(argument.format(copy=target) for argument in command))
         fault = outcome.fault()
-        if fault is None and outcome.code == 0 and "checkpoints/" in what:
+        if fault is None and outcome.code == 0 and any(name in what for name in STORED):
             fault = None if _same(target, getattr(made, finished), "model.safetensors") else "other weights"
         return fault and f"{' '.join(command)}, {what}: {fault}\n{outcome.errors[-1500:]}"
 
@@ -95,21 +96,32 @@ def killed_embedding(made: Materials, place: Path, generator: random.Random) -> 
     return None if out.read_bytes() == whole.read_bytes() else "other vectors after a kill"
 
 
-def killed_finetuning(made: Materials, place: Path, generator: random.Random) -> str | None:
-    """Killed at any moment, a head's training ends with the bytes of one that was not."""
-    out = place / "run"
-    outcome = run(*made.finetune(out), kill_after=generator.uniform(0.0, 3.0))
-    for _ in range(20):
-        if outcome.code == 0:
-            break
-        has_begun = (out / "finetune.json").exists()
-        if not has_begun:
-            shutil.rmtree(out, ignore_errors=True)
-        resume = ["finetune", "tagging", "--resume", "--out", out] if has_begun else made.finetune(out)
-        outcome = run(*resume, kill_after=generator.choice([None, generator.uniform(0.5, 3.0)]))
-    if outcome.code != 0:
-        return f"finetuning that was killed does not come to its end: {outcome}"
-    return None if _same(out, made.tagger, "model.safetensors") else "other weights after a kill"
+def killed_finetuning(finished: str, seconds: float, *options: str) -> Trial:
+    """
+    Killed at any moment, a head's training ends with the bytes of one that was not.
+
+    Args:
+        finished: Of the folder of the same training, never killed.
+        seconds: The latest kill.
+        options: Of the training.
+    """
+
+    def trial(made: Materials, place: Path, generator: random.Random) -> str | None:
+        out = place / "run"
+        outcome = run(*made.finetune(out), *options, kill_after=generator.uniform(0.0, seconds))
+        for _ in range(20):
+            if outcome.code == 0:
+                break
+            has_begun = (out / "finetune.json").exists()
+            if not has_begun:
+                shutil.rmtree(out, ignore_errors=True)
+            resume = ["finetune", "tagging", "--resume", "--out", out] if has_begun else [*made.finetune(out), *options]
+            outcome = run(*resume, kill_after=generator.choice([None, generator.uniform(0.5, seconds)]))
+        if outcome.code != 0:
+            return f"finetuning that was killed does not come to its end: {outcome}"
+        return None if _same(out, getattr(made, finished), "model.safetensors") else "other weights after a kill"
+
+    return trial
 
 
 def full_disk(*command: str) -> Trial:
@@ -191,6 +203,7 @@ KINDS: dict[str, list[Trial]] = {
     "damaged runs": [
         damaged_run("pretraining", "prolonged", "pretrain", "--resume", "--steps", str(PROLONGED), "--out", "{copy}"),
         damaged_run("finetuning", "tagger", "finetune", "tagging", "--resume", "--out", "{copy}"),
+        damaged_run("seeds", "both_seeds", "finetune", "tagging", "--resume", "--out", "{copy}"),
     ],
     "damaged indexes": [damaged("index", "neighbors", "{copy}", MARKED)],
     "damaged checkpoints": [
@@ -198,7 +211,12 @@ KINDS: dict[str, list[Trial]] = {
         damaged("allennlp", "convert", "allennlp", "{copy}/weights.th", "--out", "{out}"),
         damaged("allennlp", "convert", "allennlp", "{copy}/model.tar.gz", "--out", "{out}"),
     ],
-    "kills": [killed_pretraining, killed_embedding, killed_finetuning],
+    "kills": [
+        killed_pretraining,
+        killed_embedding,
+        killed_finetuning("tagger", 3.0),
+        killed_finetuning("both_seeds", 6.0, *SEEDS),
+    ],
     "failing Hubs": [failing_hub],
     "full disks": [
         full_disk("embed", "{bilm}", "{text}", "--out", "{out}.hdf5"),

@@ -1,5 +1,6 @@
 """Checkpoints of a head's training: a damaged one costs time, never a number, wherever the run's folder lies by now."""
 
+import json
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -93,3 +94,62 @@ def test_a_moved_run_takes_the_best_weights_from_where_it_is(interrupted, tmp_pa
     assert str(folder) in state
     FinetuningRun.resume(moved)
     assert (moved / "model.safetensors").read_bytes() == expected
+
+
+# ---- several seeds
+
+
+@pytest.fixture(scope="module")
+def second_seed(tmp_path_factory) -> tuple[Path, bytes]:
+    """The folder of a run with two seeds that was stopped after the first, the better one, and the final weights."""
+    folder = tmp_path_factory.mktemp("seeds")
+    settings = SETTINGS | {"epochs": 1, "learning_rate": 5e-3}
+    run, save = tagging_run(folder, settings=settings, seeds=[0, 1]), FinetuningRun._save
+    run.begin(folder / "whole")
+    assert json.loads((folder / "whole" / "results.json").read_text())["seed"] == 0
+
+    def stop_at_the_second(trainer, out, seed):
+        if seed == 1:
+            raise KeyboardInterrupt
+        save(trainer, out, seed)
+
+    with mock.patch.object(FinetuningRun, "_save", staticmethod(stop_at_the_second)), pytest.raises(KeyboardInterrupt):
+        run.begin(folder / "stopped")
+    return folder / "stopped", (folder / "whole" / "model.safetensors").read_bytes()
+
+
+def other_metric(path: Path):
+    """Still JSON: a result that was never measured."""
+    stored = json.loads(path.read_text())
+    stored["seeds"][0]["dev"] = dict.fromkeys(stored["seeds"][0]["dev"], 0.0)
+    path.write_text(json.dumps(stored))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (".model-0/model.safetensors", flip_last_bit),
+        (".model-0/config.json", Path.unlink),
+        (".model-0/checkpoint.json", cut),
+        (".seeds.json", cut),
+        (".seeds.json", other_metric),
+    ],
+)
+def test_a_saved_head_or_a_record_that_was_damaged_is_made_again(second_seed, tmp_path, name, damage):
+    folder, expected = second_seed
+    copied = Path(shutil.copytree(folder, tmp_path / "copied"))
+    damage(copied / name)
+    FinetuningRun.resume(copied)
+    assert (copied / "model.safetensors").read_bytes() == expected
+    found = json.loads((copied / "results.json").read_text())
+    assert [record["seed"] for record in found["seeds"]] == [0, 1]
+    assert found["dev"]["accuracy"] > 0
+    assert not (copied / "checkpoint.json").exists()
+
+
+def test_a_record_that_cannot_be_read_is_named_before_anything_is_trained(second_seed, tmp_path):
+    copied = Path(shutil.copytree(second_seed[0], tmp_path / "copied"))
+    replace_by_folder(copied / ".seeds.json")
+    with mock.patch.object(FinetuningRun, "_prepare") as prepare, pytest.raises(OSError, match=r"\.seeds\.json"):
+        FinetuningRun.resume(copied)
+    assert not prepare.called

@@ -14,6 +14,7 @@ from elmo_hf import (
     ElmoModel,
     ElmoTokenizer,
 )
+from elmo_hf.modeling.products_elmo import packed_weights
 from tests.models import TINY
 
 WORDS = {"word_vector_size": 3, "elmo_places": "both", "task_layer_size": 3}
@@ -60,6 +61,7 @@ def test_weights_on_the_cpu_are_loaded_when_a_layer_runs(name):
     assert all(parameter.is_meta for parameter in model.parameters())
     for _ in range(2):
         assert_close(outputs_of(model, name), expected)
+    assert not any(packed._packed for packed in packed_weights(model))  # copies would stay in memory
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
