@@ -1,6 +1,4 @@
-"""
-The model on a device that is neither a CPU nor known to the code: the plain loop, nothing in float64, no list of devices.
-"""
+"""The models on a device that the code does not know: the plain loop, nothing in float64, no list of devices."""
 
 import ast
 import os
