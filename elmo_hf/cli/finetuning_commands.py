@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -81,8 +81,13 @@ Seeds = Annotated[
     ),
 ]
 TrainingDevice = Annotated[
-    Literal["cpu", "cuda"] | None,
-    typer.Option("--device", help="Device to train on. Default: all GPUs, or the CPU.", show_default=False),
+    str | None,
+    typer.Option(
+        "--device",
+        help="Device to train on: cpu, or the accelerator of this machine, such as cuda. Default: all accelerators, or "
+        "the CPU.",
+        show_default=False,
+    ),
 ]
 TrainingPrecision = Annotated[
     Precision | None,
@@ -279,7 +284,7 @@ def _settings(epochs, batch_size, learning_rate, patience, precision) -> dict[st
 
 
 def _finetune(
-    task: Literal["tagging", "classification"],
+    task: str,
     out: Path,
     data: _Data,
     model: str | None,
@@ -287,7 +292,7 @@ def _finetune(
     vectors: _Vectors,
     settings: dict[str, Any],
     seeds: list[int] | None,
-    device: Literal["cpu", "cuda"] | None,
+    device: str | None,
     assignments: list[str] | None,
 ):
     from .. import finetuning
@@ -328,13 +333,13 @@ def _finetune(
         typer.echo(f"{out}: the model and its card")
 
 
-def _choose_device(device: Literal["cpu", "cuda"] | None):
-    """Tells the Trainer to use the CPU, or checks that there is a GPU. By default it uses the GPUs that there are."""
+def _choose_device(device: str | None):
+    """Tells the Trainer to use the CPU, or checks that the device exists. By default it uses all accelerators."""
     from ..runtime.model_loading import find_device
 
     if device == "cpu":
         os.environ["ACCELERATE_USE_CPU"] = "true"
-    elif device == "cuda":
+    elif device is not None:
         find_device(device)
 
 
