@@ -121,6 +121,10 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _SUBPACKAGES:
         return import_module(f".{name}", __name__)
+    if name.startswith("ElmoFor"):  # a head that is only in the registry
+        for entry in import_module(".modeling.configuration_elmo", __name__).HEADS:
+            if entry.name == name:
+                return entry.model_class
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 finetune = typer.Typer()
 
-TaskName = Literal["tagging", "classification"]
-DeviceName = Literal["cpu", "cuda"]
 APPLIED_ON_RESUME = ("out", "resume", "device")
 
 Train = Annotated[str | None, typer.Option(help="File or dataset with the training data.", show_default=False)]
@@ -100,8 +98,13 @@ Resume = Annotated[
     ),
 ]
 TrainingDevice = Annotated[
-    DeviceName | None,
-    typer.Option("--device", help="Device to train on. Default: all GPUs, or the CPU.", show_default=False),
+    str | None,
+    typer.Option(
+        "--device",
+        help="Device to train on: cpu, or the accelerator of this machine, such as cuda. Default: all accelerators, or "
+        "the CPU.",
+        show_default=False,
+    ),
 ]
 TrainingPrecision = Annotated[
     Precision | None,
@@ -306,14 +309,14 @@ def _settings(epochs, batch_size, learning_rate, patience, precision) -> dict[st
 
 
 def _begin(
-    task: TaskName,
+    task: str,
     out: Path,
     data: _Data,
     model: str | None,
     vectors: _Vectors,
     settings: dict[str, Any],
     seeds: list[int] | None,
-    device: DeviceName | None,
+    device: str | None,
     assignments: list[str] | None,
 ):
     from .. import finetuning
@@ -339,7 +342,7 @@ def _begin(
     _report(out)
 
 
-def _resume(task: TaskName, out: Path, context: typer.Context, device: DeviceName | None):
+def _resume(task: str, out: Path, context: typer.Context, device: str | None):
     refuse_beside_resume(context, APPLIED_ON_RESUME)
     from .. import finetuning
 
@@ -366,13 +369,13 @@ def settings_and_fields(assignments: list[str] | None) -> tuple[dict[str, Any], 
     return {name: value for name, value in chosen.items() if name not in fields}, fields
 
 
-def choose_device(device: DeviceName | None):
-    """Tells the Trainer to use the CPU, or checks that there is a GPU. By default it uses the GPUs that there are."""
+def choose_device(device: str | None):
+    """Tells the Trainer to use the CPU, or checks that the device exists. By default it uses all accelerators."""
     from ..runtime.model_loading import find_device
 
     if device == "cpu":
         os.environ["ACCELERATE_USE_CPU"] = "true"
-    elif device == "cuda":
+    elif device is not None:
         find_device(device)
 
 

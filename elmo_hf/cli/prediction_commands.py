@@ -50,17 +50,21 @@ def predict(
     Example: elmo-hf predict my-tagger sentences.txt
     """
     from .. import finetuning
-    from ..modeling.modeling_heads_elmo import ElmoForTokenClassification
+    from ..errors import ModelError
+    from ..modeling.configuration_elmo import HEADS
     from ..runtime.named_models import find_named_model
 
     quiet_transformers()
     model = find_named_model(model)
     head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
     options = finetuning.reading_options(model)
-    if isinstance(head, ElmoForTokenClassification):
+    task = next(entry.task for entry in HEADS if entry.name == type(head).__name__)
+    if task == "tagging":
         sentences = _sentences(file, tokenizer, pretokenized, options)
         write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
         answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
+    elif task != "classification":
+        raise ModelError(f"{model} is an {type(head).__name__}, whose output has no text format: run it from Python.")
     else:
         if output_format == "conll":
             raise typer.BadParameter("labels of texts are written as jsonl.", param_hint="--format")

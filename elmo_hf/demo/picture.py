@@ -97,7 +97,7 @@ def _write_sentences(
     chosen = _outermost(points, rows, on_the_right)
     heights = figure.transFigure.inverted().transform(axes.transData.transform(points[chosen]))[:, 1]
     x, side = (0.75, "left") if on_the_right else (0.25, "right")
-    for row, y in zip(chosen, _apart(heights), strict=True):
+    for row, y in zip(chosen, _spread(heights), strict=True):
         before, word, after = (part.replace("$", r"\$") for part in snippet(uses.occurrences[row]))
         figure.text(x, y, rf"{before}$\bf{{{word}}}${after}", fontsize=8, color=colour, ha=side, va="center")
         line = {"arrowstyle": "-", "color": colour, "alpha": 0.4, "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}
@@ -113,7 +113,7 @@ def _outermost(points: np.ndarray, rows: list[int], on_the_right: bool) -> list[
     return [rows[places[outwards[places].argmax()]] for places in inside]
 
 
-def _apart(heights: np.ndarray) -> np.ndarray:
+def _spread(heights: np.ndarray) -> np.ndarray:
     """Heights from top to bottom that leave space for a line of text each."""
     for place in range(1, len(heights)):
         heights[place] = min(heights[place], heights[place - 1] - SPACE)

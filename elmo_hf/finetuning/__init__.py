@@ -1,15 +1,16 @@
-"""Heads on real tasks: data, training with transformers' Trainer, metrics, prediction."""
+"""Fine-tuning of heads: data, training with transformers' Trainer, metrics and prediction."""
 
 from .classification_data import LabelledText, read_labelled
 from .prediction import LabelledResult, as_conll, as_json, load_head, predict_labels, predict_tags
 from .run import FinetuningRun, TaskData, reading_options
 from .settings import FinetuningSettings
 from .tagging_data import TaggedSentence, read_tagged
-from .tasks import ClassificationTask, TaggingTask
+from .tasks import TASKS, ClassificationTask, TaggingTask
 from .training import HeadTrainer, build_head
 from .word_vectors import WordVectors, learned_vectors, vectors_from_file
 
 __all__ = [
+    "TASKS",
     "ClassificationTask",
     "FinetuningRun",
     "FinetuningSettings",

@@ -1,8 +1,7 @@
 """
 Checkpoints of a head's training, which transformers' Trainer writes.
 
-Each gets a manifest when it is complete. Resuming skips damaged checkpoints, and those without a manifest, which a kill
-has left.
+Each complete checkpoint gets a manifest. Resuming skips damaged checkpoints, and incomplete ones, which have none.
 """
 
 import shutil
@@ -21,7 +20,7 @@ TRAINER_STATE = "trainer_state.json"
 
 
 class CheckpointManifests(TrainerCallback):
-    """Completes every checkpoint with a manifest, and looks for the best one where the run's folder is now."""
+    """Adds a manifest to every checkpoint, and corrects the path of the best one if the run's folder was moved."""
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any):
         if state.best_model_checkpoint is not None:  # an absolute path: the folder may have been moved since
@@ -36,28 +35,30 @@ class CheckpointManifests(TrainerCallback):
 
 def best_checkpoint(folder: Path, state: TrainerState) -> Path | None:
     """
+    Finds the checkpoint with the best weights.
+
     Args:
-        folder: Of the checkpoints.
-        state: That one of them has stored.
+        folder: The folder of the checkpoints.
+        state: The trainer state that a checkpoint has stored.
 
     Returns:
-        The checkpoint with the best weights so far, if there was an evaluation.
+        The checkpoint with the best weights so far; `None` before the first evaluation.
     """
     return None if state.best_model_checkpoint is None else folder / Path(state.best_model_checkpoint).name
 
 
 def last_intact_checkpoint(folder: Path) -> Path | None:
     """
-    The checkpoint to resume from: the last one that is intact, together with the one that has the best weights so far.
-    All others are removed. A warning names those that were complete and have been damaged since.
+    The checkpoint to resume from: the last one that is intact, and whose best checkpoint so far is intact too. Unusable
+    checkpoints are removed, with a warning for those that were complete and have been damaged since.
     """
     process = this_process()
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    intact = {path for path in found if is_intact(path)}
-    usable = [path for path in found if path in intact and _best(path) in intact]
+    checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    intact = {path for path in checkpoints if is_intact(path)}
+    usable = [path for path in checkpoints if path in intact and _best(path) in intact]
     process.wait_for_everyone()  # until every process has read
     if process.is_main_process:
-        for path in found:
+        for path in checkpoints:
             if path not in intact and (path / MANIFEST).exists():
                 logger.warning(f"{path} is damaged: its files are not those that were written. It is skipped.")
             if path not in usable:

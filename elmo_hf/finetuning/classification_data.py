@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, with a label: JSON lines, CSV, TSV, datasets."""
+"""Reads texts, or pairs of texts, with labels from JSON lines, CSV, TSV and datasets."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, table_rows, without_errors
 from ..errors import TextError
 
-# Names of columns that are known.
+# Usual names of columns.
 TEXT = ("text", "sentence", "sentence1", "premise", "question")
 PAIRS = [("text", "text_pair"), ("text", "pair"), ("sentence1", "sentence2"), ("premise", "hypothesis")]
 PAIRS += [("question", "sentence"), ("question1", "question2")]
@@ -17,9 +17,11 @@ Label = str | int | float | list[str]
 
 class LabelledText(NamedTuple):
     """
+    A text, or a pair of texts, and its label.
+
     Args:
-        text, pair: What is classified; no pair: `None`.
-        label: A name or its number, several names, or a score; `None` where it is to be found.
+        text, pair: The text, and the second text of a pair or `None`.
+        label: A name or an id, several names, or a score; `None` if it is to be predicted.
     """
 
     text: str
@@ -40,20 +42,22 @@ def read_labelled(
     with_labels: bool = True,
 ) -> list[LabelledText]:
     """
-    The texts of a file (`.jsonl`, `.csv`, `.tsv`) or a dataset. All have a pair or none, and labels of one kind.
+    Reads the texts of a file (`.jsonl`, `.csv`, `.tsv`) or a dataset. Either all texts have a pair or none has, and all
+    labels are of one kind.
 
     Args:
-        split: Of a dataset.
-        text_name, pair_name, label_name: Of columns; in CSV and TSV they are the first line. Default: names that are
-            usual; a pair if there is one.
-        text_column, pair_column, label_column: Of CSV and TSV without a line of names, counted from 0, or from -1 at
-            the end.
-        with_labels: Whether there must be labels. Where they are to be found, a blank line is an empty text.
+        source: A file, a folder or a name on the Hub.
+        split: The split of a dataset.
+        text_name, pair_name, label_name: The names of the columns. In CSV and TSV the first line holds the names.
+            Default: usual names; a pair is read if there is one.
+        text_column, pair_column, label_column: The indices of the columns in CSV and TSV files without a line of names,
+            from 0, or from -1 backward.
+        with_labels: Whether there must be labels. Otherwise a blank line is an empty text.
     """
     kind = kind_of(source)
-    numbers = text_column, pair_column, label_column
-    has_names = numbers == (None, None, None)
-    columns = _Columns(text_name, pair_name, label_name) if has_names else _Columns(*numbers)
+    indices = text_column, pair_column, label_column
+    has_names = indices == (None, None, None)
+    columns = _Columns(text_name, pair_name, label_name) if has_names else _Columns(*indices)
     if kind == "dataset":
         rows: Iterable[Row | TextError] = dataset_rows(source, split)
     elif kind == "jsonl":
@@ -67,17 +71,19 @@ def read_labelled(
         raise TextError(f"{source}: only columns of .csv and .tsv have numbers: give names.")
     if not has_names and (text_column is None or (with_labels and label_column is None)):
         raise TextError(f"{source}: a file without names of columns needs the numbers of both text and label.")
-    found = list(_texts(rows, columns, with_labels))
-    if not found:
+    texts = list(_texts(rows, columns, with_labels))
+    if not texts:
         raise TextError(f"There is not a single text in {source}.")
-    return found
+    return texts
 
 
 class _Columns(NamedTuple):
     """
+    The columns to read.
+
     Args:
-        text, pair, label: Names or numbers that were given.
-        names_at: File and line where a table has its names.
+        text, pair, label: The given names or indices.
+        names_at: The file and line that hold the names of a table, for messages.
     """
 
     text: str | int | None
@@ -86,7 +92,7 @@ class _Columns(NamedTuple):
     names_at: str | None = None
 
     def value(self, row: dict[str, Any], wanted: str | int | None, usual: Sequence[str], where: str) -> Any:
-        """What a row has in a column."""
+        """The value of a row in a column."""
         if isinstance(wanted, int):
             if not -len(row) <= wanted < len(row):
                 raise TextError(f"{where}: there is no column {wanted}, only {len(row)}, counted from 0.")
@@ -118,7 +124,7 @@ def _texts(rows: Iterable[Row | TextError], columns: _Columns, with_labels: bool
 
 
 def _kind(example: LabelledText) -> str:
-    """Of the label."""
+    """The kind of the label, for messages."""
     if isinstance(example.label, list):
         return "a list"
     return "a text" if isinstance(example.label, str) else "a number"

@@ -1,4 +1,4 @@
-"""What a trained head says about text, streamed."""
+"""Predicts tags and labels with a trained head, lazily."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -15,16 +15,18 @@ from ..runtime.model_loading import Precision, load_model, loading_errors
 from .classification_data import LabelledText
 from .tagging_data import TaggedSentence
 
-CHUNK = 16  # batches that are sorted by length together
+CHUNK = 16  # batches whose items are sorted by length
 
 
 class LabelledResult(NamedTuple):
     """
+    The prediction for a text.
+
     Args:
-        example: What was asked.
-        label: The answer: a name, all names whose probability is above one half, or a number; `None` for a text without
-            words.
-        scores: Every label's probability; of a regression and of a text without words nothing.
+        example: The text.
+        label: The predicted label: a name, all names with a probability above one half, or a score; `None` for a text
+            without words.
+        scores: The probability of every label; empty for a regression and for a text without words.
     """
 
     example: LabelledText
@@ -34,7 +36,7 @@ class LabelledResult(NamedTuple):
 
 def load_head(name: str, *, device: str | None = None, precision: Precision | None = None) -> tuple[Any, ElmoTokenizer]:
     """
-    The head that a config names, an [`ElmoTaskModel`] such as a tagger or a classifier, and its tokenizer.
+    Loads the head that a config names, an [`ElmoTaskModel`] such as a tagger or a classifier, and its tokenizer.
 
     Args:
         name: A folder, or a name on the Hub.
@@ -60,7 +62,7 @@ def predict_tags(
     sentences: Iterable[list[str]],
     batch_size: int = 32,
 ) -> Iterator[TaggedSentence]:
-    """The sentences with their tags, in order; those without words come back as they are."""
+    """Yields the sentences with their tags, in order. A sentence without words has no tags."""
 
     def answer(batch: list[list[str]]) -> list[TaggedSentence]:
         inputs = tokenizer(batch, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt").to(
@@ -83,7 +85,7 @@ def predict_labels(
     texts: Iterable[LabelledText],
     batch_size: int = 32,
 ) -> Iterator[LabelledResult]:
-    """The texts with their labels, in order."""
+    """Yields the texts with their labels, in order."""
     names = model.config.label_names
     kind = model.config.problem_type
 
@@ -116,12 +118,12 @@ def _in_batches(
     without_words: Callable[[Any], Any],
 ) -> Iterator[Any]:
     """
-    One answer per item, in their order; batches are of similar length.
+    Yields one answer per item, in order. Items of similar length share a batch.
 
     Args:
-        answer: Asks the model.
-        length: An item's number of words.
-        without_words: The answer for an item that has none.
+        answer: Runs the model on a batch.
+        length: The number of words of an item.
+        without_words: The answer for an item without words.
     """
     items = iter(items)
     while chunk := list(islice(items, CHUNK * batch_size)):
@@ -130,18 +132,18 @@ def _in_batches(
         order = sorted((place for place in range(len(chunk)) if lengths[place]), key=lengths.__getitem__)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
-            for place, found in zip(places, answer([chunk[place] for place in places]), strict=True):
-                answers[place] = found
+            for place, result in zip(places, answer([chunk[place] for place in places]), strict=True):
+                answers[place] = result
         yield from answers
 
 
 def as_conll(sentence: TaggedSentence) -> str:
-    """A word and its tag a line, and a blank line."""
+    """One line per word with its tag, then a blank line."""
     return "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, sentence.tags or (), strict=True)) + "\n"
 
 
 def as_json(result: TaggedSentence | LabelledResult) -> str:
-    """A JSON object."""
+    """One line of JSON."""
     if isinstance(result, TaggedSentence):
         values: dict[str, Any] = result._asdict()
     else:

@@ -1,4 +1,4 @@
-"""What goes along with a head's training: a bar and a line after each evaluation, when to evaluate, and a clock."""
+"""Trainer callbacks: a progress bar with a line per evaluation, the schedule of evaluations, and a clock."""
 
 import sys
 import time
@@ -10,11 +10,11 @@ from transformers.trainer_callback import ExportableState, TrainerCallback, Trai
 
 class EpochReport(TrainerCallback):
     """
-    A progress bar over the steps where standard error is a terminal, and for every evaluation the loss and what the
-    development data say.
+    Shows a progress bar over the steps if standard error is a terminal, and prints the loss and the metric of every
+    evaluation.
 
     Args:
-        metric: Of the development data: the one that tells which epoch is the best.
+        metric: The metric on the development data that decides which epoch is the best.
     """
 
     def __init__(self, metric: str):
@@ -51,10 +51,10 @@ class EpochReport(TrainerCallback):
 
 class EvaluateEvery(TrainerCallback):
     """
-    Evaluates and saves after some epochs, and after the last one. The Trainer itself must do so after each.
+    Evaluates and saves every few epochs, and after the last one. The Trainer must be set to do so after every epoch.
 
     Args:
-        epochs: From one evaluation to the next.
+        epochs: The number of epochs between evaluations.
     """
 
     def __init__(self, epochs: int):
@@ -68,10 +68,10 @@ class EvaluateEvery(TrainerCallback):
 
 class TrainingClock(TrainerCallback, ExportableState):
     """
-    How long a training took, in all the processes that had a part in it. It is a part of every checkpoint.
+    Measures how long a training takes, over all its starts. The time is stored in every checkpoint.
 
     Attributes:
-        seconds: Up to the last checkpoint, or to the end.
+        seconds: The time up to the last checkpoint, or to the end.
     """
 
     def __init__(self):
@@ -92,7 +92,7 @@ class TrainingClock(TrainerCallback, ExportableState):
         self.seconds, self._start = self.seconds + now - self._start, now
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """The state to store in a checkpoint."""
         return {"args": {}, "attributes": {"seconds": self.seconds}}
 
 

@@ -1,4 +1,4 @@
-"""A head's training and its folder: begun once, resumed as often as needed, and in the end a model that loads."""
+"""A fine-tuning run and its folder, which can be resumed and ends up as a model folder."""
 
 import dataclasses
 import hashlib
@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from transformers import set_seed
 
 from ..data.tables import kind_of
-from ..errors import RunError, TextError
+from ..errors import RunError, TextError, did_you_mean
 from ..modeling.caches_elmo import ElmoLayerCache
 from ..modeling.checks_elmo import read_json_object
 from ..modeling.tokenization_elmo import ElmoTokenizer
@@ -29,29 +29,27 @@ from ..runtime.processes import shut_down, this_process
 from ..runtime.run_records import FINETUNING as RUN
 from ..runtime.run_records import RESULTS
 from ..runtime.staging import move_files, refuse_used, write_atomically
-from .classification_data import read_labelled
 from .settings import FinetuningSettings
-from .tagging_data import read_tagged
-from .tasks import ClassificationTask, TaggingTask, Task
+from .tasks import TASKS, Task
 from .training import CHECKPOINTS, LAYERS, HeadTrainer, build_head
 from .word_vectors import WordVectors, learned_vectors, vectors_from_file
 
-# Of runs that were begun before these settings depended on the number of examples.
+# The defaults of runs that began before these settings depended on the number of examples.
 FIRST_DEFAULTS = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 20, "evaluation_epochs": 1, "patience": 5}
-SEEDS, FINISHED_SEEDS = "seeds", ".seeds.json"  # checkpoints of several seeds, and the records of those that are done
+SEEDS, FINISHED_SEEDS = "seeds", ".seeds.json"  # the checkpoints of several seeds, and the records of finished ones
 
 
 @dataclass
 class TaskData:
     """
-    Where the examples are, and how they are read.
+    The sources of the examples, and how to read them.
 
     Args:
-        train, dev, test: Files or datasets; without a test there is none.
-        options: Of `read_tagged` or `read_labelled`.
-        max_train: Learn from so many examples at most, chosen at random; the choice does not depend on the seed, and a
-            smaller one is a part of a larger one.
-        train_share: The same as a share of all, above 0 and at most 1.
+        train, dev, test: Files or datasets. The test data are optional.
+        options: The options of `read_tagged` or `read_labelled`.
+        max_train: The maximum number of training examples, chosen at random. The choice does not depend on the seed,
+            and a smaller choice is part of a larger one.
+        train_share: The share of the training examples to use, above 0 and at most 1.
     """
 
     train: str
@@ -70,26 +68,26 @@ class TaskData:
             raise ValueError(f"`train_share` must be above 0 and at most 1, found {self.train_share}.")
 
     def read(self, read: Callable[..., list[Any]]) -> "Splits":
-        """All examples. A dataset's splits are named as usual, unless `options` say otherwise."""
+        """Reads all examples. The splits of a dataset have their usual names, unless `options` name others."""
         require(*(kind_of(source) for source in (self.train, self.dev, self.test) if source is not None))
         names = {"train": "train", "dev": "validation", "test": "test"}
-        found = {}
+        examples = {}
         for split, name in names.items():
             source = getattr(self, split)
-            found[split] = [] if source is None else read(source, **({"split": name} | self.options))
-        return Splits(**(found | {"train": self._chosen(found["train"])}))
+            examples[split] = [] if source is None else read(source, **({"split": name} | self.options))
+        return Splits(**(examples | {"train": self._chosen(examples["train"])}))
 
     def _chosen(self, examples: list[Any]) -> list[Any]:
-        number = self.max_train or len(examples)
+        num_chosen = self.max_train or len(examples)
         if self.train_share is not None:
-            number = max(1, round(self.train_share * len(examples)))
+            num_chosen = max(1, round(self.train_share * len(examples)))
         order = list(range(len(examples)))
         random.Random(0).shuffle(order)
-        return [examples[place] for place in sorted(order[:number])]
+        return [examples[place] for place in sorted(order[:num_chosen])]
 
 
 class Splits(NamedTuple):
-    """Examples to learn from, to choose by, and to report on."""
+    """The training, development and test examples."""
 
     train: list[Any]
     dev: list[Any]
@@ -99,22 +97,22 @@ class Splits(NamedTuple):
 @dataclass
 class FinetuningRun:
     """
-    All that a run is made of; stored in its folder.
+    The description of a run, which is stored in its folder.
 
     Args:
-        task: "tagging" or "classification".
+        task: The name of the task, a key of `TASKS`: "tagging" or "classification".
         data: The examples.
         model: The biLM: a folder, or a name on the Hub.
-        fields: Of the head's config.
-        settings: Of the training.
-        vectors_file: A file of word vectors to put beside ELMo.
-        vectors_size: The size of word vectors that start at random, instead.
-        max_vectors: How many words of the file to take beside those of the task.
-        seeds: Several: a head is trained with each, and the one that is best on the development data is saved. The
-            results have all of them, their mean and their range. Default: the one of the settings.
+        fields: The fields of the head's config.
+        settings: The settings of the training.
+        vectors_file: A file of static word vectors to use beside ELMo.
+        vectors_size: The size of static word vectors to learn from random values instead.
+        max_vectors: The number of words to take from the file beside the words of the task.
+        seeds: Several seeds. A head is trained with each, and the best one on the development data is saved. The
+            results hold all of them, their mean and their range. Default: the seed of the settings.
     """
 
-    task: Literal["tagging", "classification"]
+    task: str
     data: TaskData
     model: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -126,7 +124,7 @@ class FinetuningRun:
 
     @classmethod
     def load(cls, folder: Path) -> "FinetuningRun":
-        """The run that was begun in a folder."""
+        """Loads the run of a folder."""
         if not (folder / RUN).exists():
             raise RunError(f"{folder} holds no run ({RUN} is missing): leave --resume away to begin one.")
         stored = read_json_object(folder / RUN)
@@ -142,10 +140,10 @@ class FinetuningRun:
 
     def begin(self, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
         """
-        Trains a head in a new or empty folder, which in the end holds the model, its card and its results.
+        Trains a head in a new or empty folder, which holds the model, its card and its results at the end.
 
         Returns:
-            Metrics of "dev" and, if there is one, of "test".
+            The metrics of "dev" and, if there are test data, of "test".
         """
         require("finetuning")
         folder, process = Path(folder).resolve(), this_process()
@@ -153,9 +151,7 @@ class FinetuningRun:
             _refuse_run(folder)
         process.wait_for_everyone()
         splits, task = self._read()
-        first = self._prepare(
-            folder, splits, task, self._all_seeds()[0]
-        )  # finds what is wrong before there is a folder
+        first = self._prepare(folder, splits, task, self._all_seeds()[0])  # raises errors before the folder is created
         if process.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
             _write_json(folder / RUN, asdict(self))
@@ -165,10 +161,10 @@ class FinetuningRun:
 
     @classmethod
     def resume(cls, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
-        """Goes on from the last checkpoint, or from the beginning if there is none."""
+        """Continues from the last checkpoint, or from the beginning if there is none."""
         require("finetuning")
         folder = Path(folder).resolve()
-        this_process()  # brings the processes together
+        this_process()  # connects the processes
         run = cls.load(folder)
         if (folder / RESULTS).exists():
             raise RunError(f"{folder} is finished: its results are in {RESULTS}.")
@@ -183,39 +179,26 @@ class FinetuningRun:
     # ---- before the training
 
     def _read(self) -> tuple[Splits, Task]:
-        """The labels are those of all examples: one that was never seen in training is a mistake, not an error."""
-        if self.task == "tagging":
-            splits = self.data.read(read_tagged)
-            task: Task = TaggingTask.of([example for split in splits for example in split])
-        else:
-            splits = self.data.read(read_labelled)
-            self._check_kinds(splits)
-            task = ClassificationTask.of([example for split in splits for example in split])
+        """Reads the examples. The labels are those of all splits, so that an unseen label is an error of the model."""
+        if self.task not in TASKS:
+            suggestion = did_you_mean(self.task, TASKS)
+            raise ValueError(f"There is no task {self.task!r}{suggestion}: choose one of {', '.join(TASKS)}.")
+        task_class = TASKS[self.task]
+        splits = self.data.read(task_class.read)
+        names = (str(getattr(self.data, split)) for split in Splits._fields)
+        task_class.check_sources(list(zip(names, splits, strict=True)))
+        task = task_class.of([example for split in splits for example in split])
         task.check_variety(splits.train, self.data.train)
         return splits, task
-
-    def _check_kinds(self, splits: Splits):
-        """Refuses a file that has pairs or several labels where the training data have none, or the other way round."""
-        wanted = splits.train[0]
-        for split in ("dev", "test"):
-            for found in getattr(splits, split)[:1]:
-                source = getattr(self.data, split)
-                if (found.pair is None) != (wanted.pair is None):
-                    has, other = ("has pairs of texts", "has none") if found.pair else ("has no pairs", "has them")
-                    raise TextError(f"{source} {has}, and {self.data.train} {other}.")
-                if isinstance(found.label, list) != isinstance(wanted.label, list):
-                    raise TextError(
-                        f"{source}: a label is {found.label!r:.60}, and in {self.data.train} {wanted.label!r:.60}."
-                    )
 
     def _prepare(
         self, folder: Path, splits: Splits, task: Task, seed: int, layers: ElmoLayerCache | None = None
     ) -> HeadTrainer:
         """
-        A head with fresh weights, and what trains it.
+        Builds a head with random weights, and its trainer.
 
         Args:
-            layers: Of the biLM, that a head with another seed has left.
+            layers: The cached layers of the biLM from a head with another seed.
         """
         settings = dataclasses.replace(FinetuningSettings(**self.settings), seed=seed)
         set_seed(seed)
@@ -228,7 +211,7 @@ class FinetuningRun:
         return HeadTrainer(model, tokenizer, task, splits.train, splits.dev, settings, self._seed_folder(folder, seed))
 
     def _seed_folder(self, folder: Path, seed: int) -> Path:
-        """Where the checkpoints of a seed are."""
+        """The folder for the checkpoints of a seed."""
         return folder / SEEDS / str(seed) if len(self.seeds) > 1 else folder
 
     def _vectors(self, task: Task, splits: Splits, tokenizer: ElmoTokenizer) -> WordVectors | None:
@@ -246,10 +229,10 @@ class FinetuningRun:
         self, folder: Path, splits: Splits, task: Task, first: HeadTrainer | None = None
     ) -> dict[str, dict[str, float]]:
         """
-        Trains what is not trained yet.
+        Trains the heads that are not finished yet.
 
         Args:
-            first: Of the first seed, where a run begins.
+            first: The trainer of the first seed, if the run begins now.
         """
         process, is_new = this_process(), first is not None
         records: list[dict[str, Any]] = [] if is_new else _read_finished_seeds(folder)
@@ -273,7 +256,7 @@ class FinetuningRun:
 
     @staticmethod
     def _record(trainer: HeadTrainer, splits: Splits, seed: int) -> dict[str, Any]:
-        """What is reported of a trained head."""
+        """The results of a trained head."""
         metrics = {
             name: trainer.evaluate(examples)
             for name, examples in (("dev", splits.dev), ("test", splits.test))
@@ -292,7 +275,7 @@ class FinetuningRun:
 
     @staticmethod
     def _save(trainer: HeadTrainer, folder: Path, seed: int):
-        """Model and tokenizer, aside until it is known which seed is the best."""
+        """Saves the model and the tokenizer to a temporary folder, until the best seed is known."""
         stage = _stage(folder, seed)
         shutil.rmtree(stage, ignore_errors=True)
         trainer.model.save_pretrained(stage)
@@ -300,9 +283,9 @@ class FinetuningRun:
         write_manifest(stage, {"seed": seed})
 
     def _finish(self, folder: Path, splits: Splits, records: list[dict[str, Any]], best: dict[str, Any]):
-        """Model, tokenizer, card; the results come last: with them the run is finished."""
+        """Writes the model, the tokenizer and the card. The results come last: they mark the run as finished."""
         stage = _stage(folder, best["seed"])
-        if stage.exists():  # else a run that was stopped has moved it
+        if stage.exists():  # otherwise a stopped run has moved it already
             (stage / MANIFEST).unlink(missing_ok=True)
             move_files(stage, folder)
             stage.rmdir()
@@ -319,11 +302,13 @@ class FinetuningRun:
 
 def over_seeds(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     """
+    Computes the mean and the range of the metrics over several seeds.
+
     Args:
-        records: Of the seeds, with metrics of "dev" and perhaps of "test".
+        records: The record of each seed, with the metrics of "dev" and, if there are test data, of "test".
 
     Returns:
-        `mean`, by split and metric, and `range`, the smallest and the largest.
+        `mean` and `range` (the smallest and the largest value), by split and metric.
     """
     values = {
         split: {metric: [record[split][metric] for record in records] for metric in records[0][split]}
@@ -331,16 +316,18 @@ def over_seeds(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[st
         if split in records[0]
     }
     return {
-        "mean": {split: {name: mean(found) for name, found in metrics.items()} for split, metrics in values.items()},
+        "mean": {
+            split: {name: mean(of_seeds) for name, of_seeds in metrics.items()} for split, metrics in values.items()
+        },
         "range": {
-            split: {name: [min(found), max(found)] for name, found in metrics.items()}
+            split: {name: [min(of_seeds), max(of_seeds)] for name, of_seeds in metrics.items()}
             for split, metrics in values.items()
         },
     }
 
 
 def reading_options(model: str) -> dict[str, Any]:
-    """How the examples were read that a model was trained on; nothing where its folder does not tell."""
+    """The options with which the training examples of a model were read; none if its folder has no record of them."""
     folder = Path(model)
     return FinetuningRun.load(folder).data.options if (folder / RUN).exists() else {}
 
@@ -377,7 +364,7 @@ def _digest(records: list[dict[str, Any]]) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    """Within, no other run of this command has the folder."""
+    """Locks the folder against other processes inside the `with` block."""
     if not this_process().is_main_process:
         yield
         return

@@ -1,4 +1,4 @@
-"""How a head is trained."""
+"""The settings of fine-tuning."""
 
 import dataclasses
 import math
@@ -9,8 +9,8 @@ from huggingface_hub.dataclasses import strict
 
 LARGEST_BATCH, SMALLEST_BATCH, EPOCHS, PATIENCE = 32, 4, 20, 5
 LEARNING_RATE, SMALL_DATA_RATE = 1e-3, 2e-3
-# Small data should have at least as many steps in an epoch, from one evaluation to the next, and in the whole training
-# (before which it does not stop either: F1 may be zero for hundreds of steps).
+# With small data, the minimum number of steps per epoch, between evaluations, and of the whole training. Training does
+# not stop before that either, since F1 may be zero for hundreds of steps.
 EPOCH_STEPS, EVALUATION_STEPS, TRAINING_STEPS = 20, 50, 600
 
 
@@ -18,24 +18,25 @@ EPOCH_STEPS, EVALUATION_STEPS, TRAINING_STEPS = 20, 50, 600
 @dataclass
 class FinetuningSettings:
     """
-    Settings of a run. Those that are `None` depend on the number of examples: see
+    The settings of a run. Settings that are `None` depend on the number of examples: see
     [`~FinetuningSettings.for_examples`].
 
     Args:
-        learning_rate: Of AdamW. Default: 0.001, and 0.002 for small data.
-        weight_decay: Of AdamW. It leaves biases and mixing weights alone.
-        bilm_learning_rate: Of a biLM that is not frozen. Default: a tenth of the head's.
-        batch_size: Examples per process and step, of similar length. Default: 32, fewer for small data.
-        epochs: At most. Default: 20, more for small data.
-        evaluation_epochs: Epochs from one evaluation on the development data to the next. Default: 1, more for small
+        learning_rate: The learning rate of AdamW. Default: 0.001, and 0.002 for small data.
+        weight_decay: The weight decay of AdamW; biases and mixing weights have none.
+        bilm_learning_rate: The learning rate of a biLM that is not frozen. Default: a tenth of the head's.
+        batch_size: The number of examples per process and step, of similar length. Default: 32, fewer for small data.
+        epochs: The maximum number of epochs. Default: 20, more for small data.
+        evaluation_epochs: The number of epochs between evaluations on the development data. Default: 1, more for small
             data if `epochs` is not given.
-        patience: Evaluations without a better result before the training stops. Default: 5, more for small data.
-        warmup_share: Share of all steps over which the learning rate rises; then it falls to zero, linearly.
-        clip_norm: Bound of the gradient's norm.
-        seed: Of weights, dropout and order.
-        cache: Where to keep the layers of a frozen biLM: "memory", "disk" or "no".
-        precision: "fp32"; "bf16" trains under autocast, for GPUs; "int8" has a frozen biLM with 8-bit weights. What
-            learns is fp32 in all cases.
+        patience: The number of evaluations without improvement after which training stops. Default: 5, more for small
+            data.
+        warmup_share: The share of all steps over which the learning rate rises. It then falls linearly to zero.
+        clip_norm: The maximum norm of the gradient.
+        seed: The seed of the weights, the dropout and the order of examples.
+        cache: Where to cache the layers of a frozen biLM: "memory", "disk" or "no".
+        precision: "fp32"; "bf16" trains under autocast, for GPUs; "int8" uses a frozen biLM with 8-bit weights. The
+            trained weights are fp32 in all cases.
     """
 
     learning_rate: float | int | None = None
@@ -66,16 +67,15 @@ class FinetuningSettings:
 
     def for_examples(self, examples: int, num_processes: int = 1) -> "FinetuningSettings":
         """
-        The same with a value for each setting that depends on the size of the data.
+        Returns the settings with a value for each setting that depends on the size of the data.
 
-        Small data get smaller batches (the largest power of two from 4 to 32 that gives an epoch 20 steps), as many
-        epochs as make 600 steps, an evaluation every 50 steps rather than every epoch, and the patience to wait 600
-        steps for a better one; below 640 examples also a higher learning rate. From 3,809 examples on these are 32, 20,
-        1, 5 and 0.001.
+        Small data get smaller batches (the largest power of two from 4 to 32 with at least 20 steps per epoch), enough
+        epochs for 600 steps, an evaluation every 50 steps rather than every epoch, and a patience of 600 steps; below
+        640 examples also a higher learning rate. From 3,809 examples on the values are 32, 20, 1, 5 and 0.001.
 
         Args:
-            examples: To learn from.
-            num_processes: That share a step.
+            examples: The number of training examples.
+            num_processes: The number of processes that share a step.
         """
         batch_size = self.batch_size or _batch_size(examples / num_processes)
         steps = math.ceil(examples / (batch_size * num_processes))  # of an epoch

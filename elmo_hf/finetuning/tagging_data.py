@@ -1,4 +1,4 @@
-"""Sentences with a tag for each word: CoNLL columns, CoNLL-U, JSON lines, datasets."""
+"""Reads sentences with a tag per word from CoNLL columns, CoNLL-U, JSON lines and datasets."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -7,14 +7,16 @@ from ..data.conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
 from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, without_errors
 from ..errors import TextError, counted, did_you_mean
 
-WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "pos_tags", "labels")  # names of columns that are known
+WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "pos_tags", "labels")  # usual names of columns
 
 
 class TaggedSentence(NamedTuple):
     """
+    A sentence and its tags.
+
     Args:
-        words: The sentence.
-        tags: One a word; `None` where they are to be found.
+        words: The words of the sentence.
+        tags: One tag per word; `None` if they are to be predicted.
     """
 
     words: list[str]
@@ -33,17 +35,17 @@ def read_tagged(
     with_tags: bool = True,
 ) -> list[TaggedSentence]:
     """
-    The sentences of a file or a dataset, by its name: `.conllu` is CoNLL-U, `.jsonl` JSON lines with a list of words
-    and one of tags, any other file columns separated by tabs or blanks, with blank lines between sentences; a folder or
-    a name is a dataset. Tags of IOB1 come out as BIO.
+    Reads the sentences of a file or a dataset. The name decides the format: `.conllu` is CoNLL-U; `.jsonl` is JSON
+    lines with a list of words and a list of tags; any other file has columns separated by tabs or blanks, and blank
+    lines between sentences; a folder, or a name that is not a file, is a dataset. IOB1 tags are converted to BIO.
 
     Args:
-        split: Of a dataset.
-        field: Of CoNLL-U.
-        word_column, tag_column: Of columns, counted from 0, or from -1 at the end.
-        words_name, tags_name: Of JSON lines and datasets. Default: a name that is usual.
-        with_tags: Whether there must be tags. Where they are to be found, a blank line of JSON lines is a sentence
-            without words.
+        source: A file, a folder or a name on the Hub.
+        split: The split of a dataset.
+        field: The field of CoNLL-U that holds the tags.
+        word_column, tag_column: The indices of columns, from 0, or from -1 backward.
+        words_name, tags_name: The names of the columns in JSON lines and datasets. Default: usual names.
+        with_tags: Whether there must be tags. Otherwise a blank line of JSON lines is a sentence without words.
     """
     kind = kind_of(source)
     if kind == "dataset":
@@ -61,14 +63,14 @@ def read_tagged(
         tag_index = tag_column if with_tags else None
         lines = without_errors(column_sentences(source))
         sentences = (_from_columns(sentence, word_column, tag_index) for sentence in lines)
-    found = [_with_beginnings(sentence) for sentence in sentences]
-    if not found:
+    converted = [_from_iob1(sentence) for sentence in sentences]
+    if not converted:
         raise TextError(f"There is not a single sentence in {source}.")
-    return found
+    return converted
 
 
-def _with_beginnings(sentence: TaggedSentence) -> TaggedSentence:
-    """IOB1, where a span begins with I- unless it follows another of its kind, as BIO: an I- after nothing is a B-."""
+def _from_iob1(sentence: TaggedSentence) -> TaggedSentence:
+    """Converts IOB1, where a span starts with I- unless it follows a span of its kind, to BIO."""
     tags = sentence.tags
     if tags is None or not all(tag == "O" or tag.startswith(("B-", "I-")) for tag in tags):
         return sentence
@@ -93,8 +95,8 @@ def _from_columns(lines: Iterable[ColumnLine], word_column: int, tag_column: int
                     raise IndexError
                 tags.append(columns[tag_column])
         except IndexError:
-            found = " ".join(columns)
-            raise TextError(f"{where}: a word and its tag should be here, found {found!r:.60}.") from None
+            line = " ".join(columns)
+            raise TextError(f"{where}: a word and its tag should be here, found {line!r:.60}.") from None
     return TaggedSentence(words, tags if tag_column is not None else None)
 
 

@@ -1,4 +1,4 @@
-"""Tagging and classification as the Trainer needs them: labels, features, batches, metrics."""
+"""The tasks of `elmo-hf finetune`: how examples are read, and their labels, features, batches and metrics."""
 
 import re
 from abc import ABC, abstractmethod
@@ -16,23 +16,23 @@ from ..modeling.configuration_elmo import HEADS
 from ..modeling.crf_elmo import allowed_transitions
 from ..modeling.modeling_heads_elmo import ElmoTaskModel
 from ..modeling.tokenization_elmo import ElmoTokenizer
-from .classification_data import LabelledText
+from .classification_data import LabelledText, read_labelled
 from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics
-from .tagging_data import TaggedSentence
+from .tagging_data import TaggedSentence, read_tagged
 
 IGNORED = -100
-MOST_TAGS_OF_FEW_WORDS = 20  # more than these, and than half of the words, are no tags
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+MAX_PLAUSIBLE_TAGS = 20  # more different tags, if also more than half of the words, are not tags
+NUMERAL = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
 class Task(ABC):
     """
-    A task on examples of one kind.
+    A task: one kind of examples, and the head that learns from them.
 
     Attributes:
-        name: "tagging" or "classification".
-        labels: By id.
-        best_metric: What says which of two models is better; more is better.
+        name: The name of the task, a key of `TASKS`.
+        labels: The labels in the order of their ids.
+        best_metric: The metric that decides which of two models is better; larger is better.
     """
 
     name: str
@@ -44,37 +44,56 @@ class Task(ABC):
         """The head that the registry names for this task."""
         return next(head.model_class for head in HEADS if head.task == self.name)
 
+    @staticmethod
+    @abstractmethod
+    def read(source: str, **options: Any) -> list[Any]:
+        """Reads the examples of a file or a dataset."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, examples: Sequence[Any]) -> "Task":
+        """The task of these examples, with all their labels."""
+
+    @classmethod  # noqa: B027 (not every task has such a rule)
+    def check_sources(cls, sources: Sequence[tuple[str, Sequence[Any]]]):
+        """
+        Raises an error if the sources hold different kinds of examples.
+
+        Args:
+            sources: The name and the examples of each source, the training data first.
+        """
+
     def config_fields(self) -> dict[str, Any]:
-        """What the head's config says about the task."""
+        """The fields of the head's config that depend on the task."""
         return {
             "id2label": dict(enumerate(self.labels)),
-            "label2id": {label: number for number, label in enumerate(self.labels)},
+            "label2id": {label: label_id for label_id, label in enumerate(self.labels)},
         }
 
     @abstractmethod
     def words(self, examples: Sequence[Any], tokenizer: ElmoTokenizer) -> Iterator[str]:
-        """All words of the examples."""
+        """Yields all words of the examples."""
 
     @abstractmethod
     def features(self, example: Any, tokenizer: ElmoTokenizer) -> dict[str, Any]:
-        """What `collate` needs of an example; `input_ids` tell its length."""
+        """The features of an example for `collate`. The length of `input_ids` is the length of the example."""
 
     @abstractmethod
     def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
-        """A batch."""
+        """Builds a batch from the features of examples."""
 
     @abstractmethod
     def check_variety(self, examples: Sequence[Any], source: str):
         """
-        Refuses training data of which nothing can be learned.
+        Raises an error if nothing can be learned from the training data.
 
         Args:
-            source: Where they come from, for the message.
+            source: The name of the training data, for the message.
         """
 
     @abstractmethod
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """How good logits are."""
+        """Computes the metrics of logits."""
 
 
 class TaggingTask(Task):
@@ -82,27 +101,30 @@ class TaggingTask(Task):
     One tag for each word.
 
     Args:
-        tags: All there are. "O" comes first, the others by the alphabet.
+        tags: All tags. "O" gets the first id, the others follow in alphabetical order.
     """
 
     name = "tagging"
 
     def __init__(self, tags: Sequence[str]):
         self.labels = sorted(set(tags), key=lambda tag: (tag != "O", tag))
-        self._numbers = {tag: number for number, tag in enumerate(self.labels)}
+        self._label_ids = {tag: label_id for label_id, tag in enumerate(self.labels)}
         self.has_spans = allowed_transitions(self.labels) is not None
         self.best_metric = "f1" if self.has_spans else "accuracy"
 
+    @staticmethod
+    def read(source: str, **options: Any) -> list[TaggedSentence]:
+        return read_tagged(source, **options)
+
     @classmethod
     def of(cls, examples: Sequence[TaggedSentence]) -> "TaggingTask":
-        """The task of these examples."""
         return cls(sorted({tag for example in examples for tag in example.tags or ()}))
 
     def words(self, examples: Sequence[TaggedSentence], tokenizer: ElmoTokenizer) -> Iterator[str]:
         return chain.from_iterable(example.words for example in examples)
 
     def features(self, example: TaggedSentence, tokenizer: ElmoTokenizer) -> dict[str, Any]:
-        tags = [number_of(tag, self._numbers) for tag in example.tags or ()]
+        tags = [find_label_id(tag, self._label_ids) for tag in example.tags or ()]
         return {"words": example.words, "input_ids": range(len(example.words) + 2), "labels": tags}
 
     def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
@@ -124,7 +146,7 @@ class TaggingTask(Task):
         tags = Counter(tag for example in examples for tag in example.tags or ())
         if len(tags) < 2:
             raise TextError(f"{source}: every word has the tag {next(iter(tags))!r}, so there is nothing to learn.")
-        if len(tags) > max(MOST_TAGS_OF_FEW_WORDS, tags.total() / 2):
+        if len(tags) > max(MAX_PLAUSIBLE_TAGS, tags.total() / 2):
             raise TextError(
                 f"{source}: {counted(tags.total(), 'word')} with {counted(len(tags), 'different tag')}, such as "
                 f"{', '.join(list(tags)[:3])}: "
@@ -132,39 +154,42 @@ class TaggingTask(Task):
             )
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        found, wanted = np.asarray(prediction.predictions).argmax(-1), np.asarray(prediction.label_ids)
+        predicted, wanted = np.asarray(prediction.predictions).argmax(-1), np.asarray(prediction.label_ids)
         is_labelled = wanted != IGNORED
-        accuracy = float((found == wanted)[is_labelled].mean())
+        accuracy = float((predicted == wanted)[is_labelled].mean())
         if not self.has_spans:
-            return classification_metrics(found[is_labelled], wanted[is_labelled])
+            return classification_metrics(predicted[is_labelled], wanted[is_labelled])
         rows = [
-            [[self.labels[number] for number in numbers[mask]] for numbers, mask in zip(side, is_labelled, strict=True)]
-            for side in (wanted, found)
+            [[self.labels[label] for label in labels[mask]] for labels, mask in zip(side, is_labelled, strict=True)]
+            for side in (wanted, predicted)
         ]
         return span_metrics(*rows) | {"accuracy": accuracy}
 
 
 class ClassificationTask(Task):
     """
-    One label, several labels or a number for each text or pair of texts.
+    One label, several labels or a score for each text or pair of texts.
 
     Args:
-        labels: All there are.
-        problem_type: As in transformers.
-        pairs: Whether they are of pairs.
+        labels: All labels, in the order of their ids.
+        problem_type: The problem type, as in transformers.
+        pairs: Whether the examples are pairs of texts.
     """
 
     name = "classification"
 
     def __init__(self, labels: Sequence[str], problem_type: str, pairs: bool):
         self.labels, self.problem_type, self.pairs = list(labels), problem_type, pairs
-        self._numbers = {label: number for number, label in enumerate(self.labels)}
+        self._label_ids = {label: label_id for label_id, label in enumerate(self.labels)}
         names = {"regression": "pearson", "multi_label_classification": "macro_f1"}
         self.best_metric = names.get(problem_type, "accuracy")
 
+    @staticmethod
+    def read(source: str, **options: Any) -> list[LabelledText]:
+        return read_labelled(source, **options)
+
     @classmethod
     def of(cls, examples: Sequence[LabelledText]) -> "ClassificationTask":
-        """The task of these examples."""
         kinds = {type(example.label) for example in examples}
         if _are_scores([example.label for example in examples]):
             kinds = {float}
@@ -182,6 +207,18 @@ class ClassificationTask(Task):
             return cls(sorted(labels), "multi_label_classification", pairs)
         return cls(sorted({str(example.label) for example in examples}), "single_label_classification", pairs)
 
+    @classmethod
+    def check_sources(cls, sources: Sequence[tuple[str, Sequence[LabelledText]]]):
+        (train, train_examples), *others = sources
+        first = train_examples[0]
+        for source, examples in others:
+            for other in examples[:1]:
+                if (other.pair is None) != (first.pair is None):
+                    has, train_has = ("has pairs of texts", "has none") if other.pair else ("has no pairs", "has them")
+                    raise TextError(f"{source} {has}, and {train} {train_has}.")
+                if isinstance(other.label, list) != isinstance(first.label, list):
+                    raise TextError(f"{source}: a label is {other.label!r:.60}, and in {train} {first.label!r:.60}.")
+
     def config_fields(self) -> dict[str, Any]:
         return super().config_fields() | {"problem_type": self.problem_type, "text_pairs": self.pairs}
 
@@ -198,9 +235,9 @@ class ClassificationTask(Task):
         if self.problem_type == "regression":
             return [float(cast(float, label))]
         if isinstance(label, list):
-            chosen = {number_of(name, self._numbers) for name in label}
-            return [float(number in chosen) for number in range(len(self.labels))]
-        return number_of(str(label), self._numbers)
+            chosen = {find_label_id(name, self._label_ids) for name in label}
+            return [float(label_id in chosen) for label_id in range(len(self.labels))]
+        return find_label_id(str(label), self._label_ids)
 
     def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
         texts, pairs = ([feature[name] for feature in features] for name in ("text", "pair"))
@@ -224,16 +261,18 @@ class ClassificationTask(Task):
 
 
 def _are_scores(labels: Sequence[Any]) -> bool:
-    """Whether these are numbers, as text or not, and some of them have a point: whole numbers alone are names."""
+    """Whether labels are scores: all are numbers, as text or not, and some have a decimal point. Integers are names."""
     texts = [str(label) for label in labels if isinstance(label, (str, int, float))]
-    return len(texts) == len(labels) and all(map(NUMBER.fullmatch, texts)) and any("." in text for text in texts)
+    return len(texts) == len(labels) and all(map(NUMERAL.fullmatch, texts)) and any("." in text for text in texts)
 
 
-def number_of(label: str, numbers: Mapping[str, int]) -> int:
-    """The id of a label that must be known."""
-    if label not in numbers:
-        raise TextError(f"The label {label!r} is not one of the task's: {', '.join(numbers)}.")
-    return numbers[label]
+def find_label_id(label: str, label_ids: Mapping[str, int]) -> int:
+    """The id of a label. An unknown label raises an error."""
+    if label not in label_ids:
+        raise TextError(f"The label {label!r} is not one of the task's: {', '.join(label_ids)}.")
+    return label_ids[label]
 
 
-__all__ = ["ClassificationTask", "TaggingTask", "Task"]
+TASKS: dict[str, type[Task]] = {task.name: task for task in (TaggingTask, ClassificationTask)}
+
+__all__ = ["TASKS", "ClassificationTask", "TaggingTask", "Task"]

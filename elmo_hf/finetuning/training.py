@@ -1,4 +1,4 @@
-"""A head and its training, with transformers' Trainer."""
+"""Builds a head and trains it with transformers' Trainer."""
 
 import logging
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import transformers  # its Trainer, which takes a second to import, when it is used
+import transformers  # not `from transformers import Trainer`, which takes a second: it is imported when it is used
 from safetensors.torch import load_model
 from torch.utils.data import Dataset
 from tqdm import tqdm
@@ -31,10 +31,12 @@ CACHED_TOGETHER = 32  # sentences
 
 class Examples(Dataset):
     """
-    Examples as the Trainer reads them.
+    The features of examples, as a dataset for the Trainer.
 
     Args:
-        examples: Of the task's kind.
+        examples: Examples of the task.
+        task: Computes their features.
+        tokenizer: The head's tokenizer.
     """
 
     def __init__(self, examples: Sequence[Any], task: Task, tokenizer: ElmoTokenizer):
@@ -56,14 +58,15 @@ def build_head(
     int8: bool = False,
 ) -> tuple[ElmoTaskModel, ElmoTokenizer]:
     """
-    A fresh head on a pretrained biLM, and the tokenizer that belongs to it.
+    Builds a new head on a pretrained biLM, and its tokenizer.
 
     Args:
-        bilm: A model folder, or a name on the Hub.
-        tokenizer: Its tokenizer.
-        vectors: Static word vectors beside ELMo.
-        fields: Of the head's config.
-        int8: Whether the biLM's weights become 8-bit ones. They do not learn.
+        task: The task that the head learns.
+        bilm: The biLM: a folder, or a name on the Hub.
+        tokenizer: The biLM's tokenizer.
+        vectors: Static word vectors to use beside ELMo.
+        fields: Fields of the head's config.
+        int8: Whether to convert the biLM's weights to 8 bits. They are not trained then.
     """
     fields = task.config_fields() | fields
     if int8 and not fields.get("freeze_bilm", True):
@@ -72,7 +75,7 @@ def build_head(
         tokenizer = vectors.tokenizer
         fields |= {"word_vector_size": vectors.vectors.shape[1], "num_word_vectors": tokenizer.vocab_size}
     level = logging.getLogger("transformers").level
-    logging.getLogger("transformers").setLevel(logging.ERROR)  # that a head is fresh is no news
+    logging.getLogger("transformers").setLevel(logging.ERROR)  # no warning that the head's weights are new
     try:
         quantization = {"quantization_config": ElmoInt8Config()} if int8 else {}
         model = task.model_class.from_pretrained(bilm, dtype=torch.float32, **quantization, **fields)
@@ -88,17 +91,17 @@ def build_head(
 
 class HeadTrainer:
     """
-    Trains a head, and keeps the weights that were best on the development data.
+    Trains a head, and keeps the weights that are best on the development data.
 
     Args:
-        model, tokenizer: Of the head.
-        task: What it learns.
-        train, dev: Examples.
-        settings: How.
-        folder: Gets checkpoints.
+        model, tokenizer: The head and its tokenizer.
+        task: The task that it learns.
+        train, dev: The training and the development examples.
+        settings: The settings of the training.
+        folder: The folder for checkpoints.
 
     Attributes:
-        settings: As given, with values for what depends on the number of examples.
+        settings: The given settings, with values for those that depend on the number of examples.
     """
 
     def __init__(
@@ -170,7 +173,7 @@ class HeadTrainer:
         )
 
     def train(self, resume: bool = False):
-        """Trains; with `resume`, from the last intact checkpoint, if there is one."""
+        """Trains the head. With `resume`, continues from the last intact checkpoint, if there is one."""
         last = last_intact_checkpoint(self.folder / CHECKPOINTS) if resume else None
         if last is not None and self._had_stopped(last):
             return
@@ -181,15 +184,15 @@ class HeadTrainer:
 
     def _fill_layer_cache(self):
         """
-        Runs the frozen biLM over all examples, always in the same batches: rounding depends on what is computed
-        together, and a resumed training should see the same layers as one that was never stopped.
+        Runs the frozen biLM over all examples, always in the same batches. The rounding depends on the batch, and a
+        resumed training should see the same layers as one that was never stopped.
         """
         if not self._keeps_layers:
             return
-        features = [dataset[number] for dataset in self._datasets for number in range(len(dataset))]
+        features = [dataset[index] for dataset in self._datasets for index in range(len(dataset))]
         features.sort(key=lambda feature: len(feature["input_ids"]))
         starts = range(0, len(features), CACHED_TOGETHER)
-        # No bar where the output is no terminal.
+        # `disable=None`: no bar if standard error is not a terminal.
         for start in tqdm(starts, desc="layers of the biLM", unit="batch", disable=None):
             batch = self.task.collate(features[start : start + CACHED_TOGETHER], self.tokenizer).to(self.model.device)
             ids, char_ids, segments = (batch.get(name) for name in ("input_ids", "char_ids", "token_type_ids"))
@@ -197,22 +200,22 @@ class HeadTrainer:
 
     @property
     def seconds(self) -> float:
-        """How long the training took, also before it was resumed, and the biLM before it."""
-        callbacks = self.trainer.callback_handler.callbacks  # a resumed training has put a new clock there
+        """The time of the training over all its starts, and of the biLM before it."""
+        callbacks = self.trainer.callback_handler.callbacks  # a resumed training replaces the clock
         now = next(callback.seconds for callback in callbacks if isinstance(callback, TrainingClock))
         stored = self.trainer.state.stateful_callbacks.get("TrainingClock", {}).get("attributes", {})
         return max(now, stored.get("seconds", 0.0)) + self._filling_seconds
 
     @property
     def best_epoch(self) -> float | None:
-        """The epoch after which the weights were best."""
+        """The epoch after which the weights were the best; `None` before the first evaluation."""
         state = self.trainer.state
         if not state.best_global_step or not state.global_step or state.epoch is None:
             return None
         return round(state.best_global_step * state.epoch / state.global_step, 2)
 
     def _had_stopped(self, checkpoint: Path) -> bool:
-        """Whether there was nothing left to train; the best weights are then loaded."""
+        """Whether early stopping had ended the training. If so, loads the best weights."""
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE))
         stopping = state.stateful_callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
         if stopping.get("early_stopping_patience_counter", 0) < (self.settings.patience or 1):
@@ -223,12 +226,12 @@ class HeadTrainer:
         return True
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
-        """The metrics of the weights that were best."""
-        found = self.trainer.predict(Examples(examples, self.task, self.tokenizer), metric_key_prefix="found")
+        """Computes the metrics of the best weights."""
+        output = self.trainer.predict(Examples(examples, self.task, self.tokenizer), metric_key_prefix="test")
         return {
-            name.removeprefix("found_"): value
-            for name, value in found.metrics.items()
-            if name.startswith("found_") and not name.endswith(("runtime", "per_second", "preparation_time"))
+            name.removeprefix("test_"): value
+            for name, value in output.metrics.items()
+            if name.startswith("test_") and not name.endswith(("runtime", "per_second", "preparation_time"))
         }
 
 

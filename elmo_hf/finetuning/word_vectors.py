@@ -1,4 +1,4 @@
-"""Static word vectors for a head, from GloVe or word2vec text files: of the words of a task, and the frequent ones."""
+"""Static word vectors of a head, from text files in GloVe or word2vec format or learned from scratch."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
@@ -16,9 +16,11 @@ NUM_SPECIALS = 3  # <S>, </S>, <UNK>
 
 class WordVectors(NamedTuple):
     """
+    The words of a head, and their initial vectors.
+
     Args:
-        tokenizer: Knows the words; `input_ids` are their rows.
-        vectors: `(words, size)`, fp32; `nan` for a word that has none and should start at random.
+        tokenizer: The head's tokenizer. Its `input_ids` are the rows of the vectors.
+        vectors: `(words, size)`, fp32; `nan` for words whose vector starts from random values.
     """
 
     tokenizer: ElmoTokenizer
@@ -27,37 +29,39 @@ class WordVectors(NamedTuple):
 
 def read_vectors(path: str, wanted: set[str], max_words: int) -> dict[str, np.ndarray]:
     """
-    The vectors of a text file, a word and its numbers a line; word2vec's first line, which counts them, is left out.
+    Reads vectors from a text file with a word and its values per line. The first line of word2vec files, which holds
+    the counts, is skipped.
 
     Args:
-        path: Plain or compressed.
-        wanted: Words to take wherever they are in the file.
-        max_words: How many to take from its beginning anyway, where the frequent ones are.
+        path: The file, plain or compressed.
+        wanted: Words to read wherever they are in the file.
+        max_words: The number of lines from which all words are read: frequent words come first in these files.
     """
-    found: dict[str, np.ndarray] = {}
-    size, first = None, 0  # numbers of a word, and the line that tells
-    for number, line in numbered_lines(path):
+    vectors: dict[str, np.ndarray] = {}
+    size, first = None, 0  # the size of a vector, and the line that it was read from
+    for line_number, line in numbered_lines(path):
         parts = line.rstrip().split(" ")
-        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+        if line_number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             continue
         if not line.strip():
             continue
         if not size:
-            size, first = len(parts) - 1, number
-        word_parts, numbers = parts[: len(parts) - size], parts[len(parts) - size :]  # some words have blanks inside
-        if not word_parts or not numbers or any(_is_number(part) for part in word_parts[1:]):
-            expected = f"a word and {size} numbers, as in line {first}," if number > first else "a word and its numbers"
-            raise TextError(f"{path}, line {number}: {expected} should be here, found {line!r:.60}.")
+            size, first = len(parts) - 1, line_number
+        word_parts, values = parts[: len(parts) - size], parts[len(parts) - size :]  # a few words contain blanks
+        if not word_parts or not values or any(_is_number(part) for part in word_parts[1:]):
+            is_later = line_number > first
+            expected = f"a word and {size} numbers, as in line {first}," if is_later else "a word and its numbers"
+            raise TextError(f"{path}, line {line_number}: {expected} should be here, found {line!r:.60}.")
         word = " ".join(word_parts)
-        if number > max_words and word not in wanted:
+        if line_number > max_words and word not in wanted:
             continue
         try:
-            found.setdefault(word, np.array(numbers, dtype=np.float32))
+            vectors.setdefault(word, np.array(values, dtype=np.float32))
         except ValueError as error:
-            raise TextError(f"{path}, line {number}: {error}.") from error
-    if not found:
-        raise TextError(f"{path} holds no word vectors: a word and its numbers a line.")
-    return found
+            raise TextError(f"{path}, line {line_number}: {error}.") from error
+    if not vectors:
+        raise TextError(f"{path} holds no word vectors: each line should have a word and its numbers.")
+    return vectors
 
 
 def _is_number(text: str) -> bool:
@@ -76,49 +80,49 @@ def vectors_from_file(
     other_words: Iterable[str] = (),
 ) -> WordVectors:
     """
-    The words of a task and of a file of vectors, and their vectors.
+    Builds the word vectors of a task from a file.
 
-    A word is looked up as it is written, then in lower case. The words of the file also stand for themselves with a
-    capital letter in front and in capitals, unless the file has these forms too. Words of the training data that the
-    file does not know start at random if they occur twice; what occurs once teaches the vector of unknown words.
+    A word is looked up as it is written, then in lower case. Words of the file are also used for their capitalised and
+    upper-case forms, unless the file has these forms too. Words of the training data that are not in the file start
+    from random values if they occur at least twice; words that occur once train the vector of unknown words.
 
     Args:
-        path: Of the file.
-        tokenizer: Of the biLM; the new one cuts text as it does.
-        task_words: Of the training data, in any order.
-        max_words: How many words to take from the file beside those of the task.
-        other_words: Of other data, taken if the file knows them.
+        path: The file.
+        tokenizer: The tokenizer of the biLM. The new tokenizer splits text in the same way.
+        task_words: The words of the training data, in any order.
+        max_words: The number of words to take from the file beside the words of the task.
+        other_words: The words of other data. They are used if the file has them.
     """
     counts = Counter(task_words)
     others = set(other_words)
-    found = read_vectors(path, {form for word in counts.keys() | others for form in (word, word.lower())}, max_words)
-    in_file = {form: word for word in found for form in (word.upper(), word[:1].upper() + word[1:])}
-    in_file |= {word: word.lower() for word in counts.keys() | others if word.lower() in found}
-    in_file |= {word: word for word in found}
+    stored = read_vectors(path, {form for word in counts.keys() | others for form in (word, word.lower())}, max_words)
+    in_file = {form: word for word in stored for form in (word.upper(), word[:1].upper() + word[1:])}
+    in_file |= {word: word.lower() for word in counts.keys() | others if word.lower() in stored}
+    in_file |= {word: word for word in stored}
     words = _vocabulary(tokenizer, chain(_frequent(counts, in_file), in_file))
-    vectors = np.full((len(words), len(next(iter(found.values())))), np.nan, dtype=np.float32)
+    vectors = np.full((len(words), len(next(iter(stored.values())))), np.nan, dtype=np.float32)
     for row, word in enumerate(words):
         if word in in_file and row >= NUM_SPECIALS:
-            vectors[row] = found[in_file[word]]
+            vectors[row] = stored[in_file[word]]
     return WordVectors(tokenizer.with_vocabulary(words), vectors)
 
 
 def learned_vectors(tokenizer: ElmoTokenizer, task_words: Iterable[str], size: int) -> WordVectors:
     """
-    The words of a task, with vectors that all start at random. Words that occur once are left out: they teach the
-    vector of unknown words, which would stay as random as it began.
+    The words of a task with vectors that start from random values. Words that occur once are excluded, so that they
+    train the vector of unknown words.
     """
     words = _vocabulary(tokenizer, _frequent(Counter(task_words)))
     return WordVectors(tokenizer.with_vocabulary(words), np.full((len(words), size), np.nan, dtype=np.float32))
 
 
 def _frequent(counts: Mapping[str, int], known: Container[str] = ()) -> list[str]:
-    """Words that occur twice or are known otherwise."""
+    """The words that occur at least twice or are known."""
     return [word for word, count in counts.items() if count > 1 or word in known]
 
 
 def _vocabulary(tokenizer: ElmoTokenizer, words: Iterable[str]) -> list[str]:
-    """The special words and the others, each once."""
+    """The special tokens and the words, without duplicates."""
     specials = [tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token]
     return [word for word in dict.fromkeys(chain(specials, words)) if word and word != tokenizer.pad_token]
 

@@ -91,15 +91,15 @@ ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7,
 
 # Upper bounds, far above any real model. Beyond them, building a model would take very long before its weights are
 # checked, or sizes would not fit into 64 bits.
-MOST = {
+MAX_VALUES = {
     **dict.fromkeys(["vocab_size", "num_word_vectors"], 10**9),
     **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size"], 10**6),
     **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
     **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
     **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),
 }
-MOST_ENTRIES = 1000  # of a list
-MOST_LABELS, MOST_CRF_LABELS = 10**5, 5000
+MAX_ENTRIES = 1000  # of a list
+MAX_LABELS, MAX_CRF_LABELS = 10**5, 5000
 
 
 def _check_filter_pairs(filters: list[list[int]]):
@@ -348,8 +348,8 @@ class ElmoConfig(PreTrainedConfig):
             if name.startswith("__") or callable(own) or (isinstance(own, property) and own.fset is None):
                 raise ValueError(f"`{name}` is no field that can be set: remove it from the config.")
         labels = fields.get("num_labels")
-        if labels is not None and (type(labels) is not int or labels > MOST_LABELS):
-            raise ValueError(f"`num_labels` must be a number up to {MOST_LABELS}, found {labels!r:.60}.")
+        if labels is not None and (type(labels) is not int or labels > MAX_LABELS):
+            raise ValueError(f"`num_labels` must be a number up to {MAX_LABELS}, found {labels!r:.60}.")
         for dtype in (self.dtype, fields.get("torch_dtype")):
             if dtype is not None and not is_dtype(dtype):
                 raise ValueError(f"`dtype` must be the name of a torch type such as 'float32', found {dtype!r:.60}.")
@@ -370,14 +370,14 @@ class ElmoConfig(PreTrainedConfig):
                 raise ValueError(f"`{name}` names code on the Hub, but ELMo has no attention: remove it.")
 
     def _check_sizes(self):
-        for name, most in MOST.items():
+        for name, most in MAX_VALUES.items():
             value = getattr(self, name)
             if value is not None and value > most:
                 raise ValueError(f"`{name}` must be {most} or less, found {value}.")
         for name in ("char_filters", "softmax_cutoffs", "mixer_weights"):
-            if len(getattr(self, name) or ()) > MOST_ENTRIES:
-                raise ValueError(f"`{name}` must have {MOST_ENTRIES} entries or less.")
-        most = MOST_CRF_LABELS if self.tag_decoder == "crf" else MOST_LABELS
+            if len(getattr(self, name) or ()) > MAX_ENTRIES:
+                raise ValueError(f"`{name}` must have {MAX_ENTRIES} entries or less.")
+        most = MAX_CRF_LABELS if self.tag_decoder == "crf" else MAX_LABELS
         if (self.num_labels or 0) > most:
             raise ValueError(f"There must be {most} labels or less, found {self.num_labels}.")
         positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from transformers import initialization as init
 
 from .configuration_elmo import ElmoConfig
-from .products_elmo import linear, round_up_rows
+from .products_elmo import linear, round_up_rows, without_autocast
 
 # A chunk has as many rows as give logits of this size, but never so few that the products become slow.
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
@@ -64,7 +64,7 @@ class _ChunkedLoss(torch.autograd.Function):
             with torch.enable_grad():
                 chunk_loss = formula(*leaves)
             loss += chunk_loss.detach()
-            with torch.autocast(loss.device.type, enabled=False):  # as on any way back
+            with without_autocast(loss.device):  # as in any backward pass
                 parts = torch.autograd.grad(chunk_loss, [leaves[place] for place in wanted])
             for place, total, part in zip(wanted, gradients, parts, strict=True):
                 if place < num_rows:

@@ -1,4 +1,4 @@
-"""What a pretraining run is made of, and two recipes."""
+"""The settings of a pretraining run, and two recipes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,27 +19,30 @@ ADAM_BETAS = (0.9, 0.99)
 @dataclass
 class PretrainingSettings:
     """
-    Settings of a run; the defaults are the modern recipe.
+    The settings of a run. The defaults are the modern recipe.
 
     Args:
-        batch_size: Streams of text per process.
-        window: Words that each stream reads between two updates of the state's gradient.
-        accumulate: Windows per optimiser step.
-        steps: Optimiser steps; `None`: as many as the epochs take.
-        epochs: Times through the text; `None`: until the steps are done.
-        seed: Of weights, dropout, order of the text, resets.
-        reset_probability: How often the state is set back to zeros at the start of a sentence. The original never did;
-            a model that is used sentence by sentence should know that start.
-        optimizer, learning_rate, weight_decay: What they say. Weight decay leaves biases alone.
-        warmup_steps: Steps over which the learning rate rises from zero.
-        decay_share: Share of all steps, at the end, over which it falls to zero.
-        clip_norm: Bound of the gradient's norm.
-        loss_scale: Factor on the loss. Matters where the bound of the norm does; the original had 20.
-        mixed_precision: "no", "bf16", "fp16", or "auto": bf16 where it is known to pay.
-        compile: Whether to compile what is no matrix product.
-        log_every, evaluate_every, save_every: Steps between them.
-        evaluate_words: Held-out words of an evaluation during training, at most. The one at the end takes all.
-        keep_checkpoints: How many stay.
+        batch_size: The number of parallel streams of text per process.
+        window: The number of words that each stream reads per window. Gradients flow back through one window.
+        accumulate: The number of windows per optimiser step.
+        steps: The number of optimiser steps. `None`: as many as the epochs take.
+        epochs: The number of passes through the text. `None`: until the steps are done.
+        seed: The seed of the weights, the dropout, the order of the text and the resets.
+        reset_probability: The probability that the state is reset to zeros at the start of a sentence. The original
+            never resets it, but a model that is used sentence by sentence should be trained to start from zeros.
+        optimizer: "adamw", "adagrad" or "muon".
+        learning_rate: The learning rate of the optimiser.
+        weight_decay: The weight decay; biases have none.
+        warmup_steps: The number of steps over which the learning rate rises from zero.
+        decay_share: The share of all steps, at the end, over which the learning rate falls to zero.
+        clip_norm: The maximum norm of the gradient.
+        loss_scale: A factor on the loss. It matters only if the gradient is clipped; the original uses 20.
+        mixed_precision: "no", "bf16", "fp16", or "auto": bf16 if it is faster on this machine.
+        compile: Whether to compile the element-wise operations.
+        log_every, evaluate_every, save_every: The number of steps between records, evaluations and checkpoints.
+        evaluate_words: The maximum number of held-out words per evaluation during training. The last evaluation uses
+            all of them.
+        keep_checkpoints: The number of checkpoints to keep.
     """
 
     batch_size: int = 128
@@ -85,7 +88,7 @@ class PretrainingSettings:
 
     @classmethod
     def recipe(cls, name: str, **overrides: Any) -> "PretrainingSettings":
-        """The settings of a recipe, "modern" or "original"; `overrides` win."""
+        """The settings of a recipe, "modern" or "original", with some of them overridden."""
         if name not in RECIPES:
             raise ValueError(f"There is no recipe {name!r}: choose one of {', '.join(RECIPES)}.")
         return cls(**(RECIPES[name] | overrides))
@@ -96,8 +99,8 @@ class PretrainingSettings:
 
     def learning_rate_at(self, step: int, total_steps: int) -> float:
         """
-        The learning rate of a step, counted from 0: a rise, a plateau, a fall to zero. Depends on nothing but its
-        arguments, so that a run can be prolonged as long as it has not begun to fall.
+        The learning rate of a step, counted from 0: it rises, stays constant, and falls to zero. It depends only on the
+        arguments, so that a run can be extended until the fall begins.
         """
         rise = min((step + 1) / self.warmup_steps, 1.0) if self.warmup_steps else 1.0
         falling = self.decay_share * total_steps
@@ -119,12 +122,12 @@ class PretrainingSettings:
 
 
 def unknown_names(names: Sequence[str], known: Sequence[str]) -> str:
-    """That there are no settings of these names, and which may be meant."""
+    """The error message for unknown settings, with suggestions."""
     listed = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in names)
     return f"There is no setting or field of the config {listed}."
 
 
-# The original's is that of bilm-tf: Adagrad, no schedule, state never set back.
+# The original recipe is that of bilm-tf: Adagrad, no schedule, and the state is never reset.
 RECIPES: dict[str, dict[str, Any]] = {
     "modern": {},
     "original": {

@@ -1,8 +1,8 @@
 """
-Gradients of the sampled softmax for the words that a step has met, instead of for all words.
+Sparse gradients of the sampled softmax: only for the words of a step, instead of for the whole vocabulary.
 
-Adagrad changes nothing where the gradient is zero, so leaving those rows out is exact. With 800,000 words the table and
-its gradient are most of the memory that a step would go through otherwise.
+Adagrad does not change weights whose gradient is zero, so omitting these rows is exact. With 800,000 words, the table
+and its dense gradient would be most of the memory that a step reads and writes.
 """
 
 from collections.abc import Iterable
@@ -14,26 +14,26 @@ from ..modeling.softmax_elmo import ElmoSoftmax
 
 
 def sampled_tables(model: nn.Module) -> list[ElmoSoftmax]:
-    """The model's sampled softmaxes: one, or none."""
-    found = [module for module in model.modules() if isinstance(module, ElmoSoftmax)]
-    return [softmax for softmax in found if softmax.num_samples is not None]
+    """The sampled softmaxes of a model: one or none."""
+    softmaxes = [module for module in model.modules() if isinstance(module, ElmoSoftmax)]
+    return [softmax for softmax in softmaxes if softmax.num_samples is not None]
 
 
 def use_sparse_gradients(model: nn.Module, enabled: bool = True):
-    """For training with Adagrad in one process, without weight decay; or not."""
+    """Switches sparse gradients on or off. They are exact for Adagrad without weight decay, in one process."""
     if enabled:
-        torch.sparse.check_sparse_tensor_invariants.disable()  # the default, but unsaid it makes the optimiser warn
+        torch.sparse.check_sparse_tensor_invariants.disable()  # the default; set explicitly to avoid a warning
     for softmax in sampled_tables(model):
         softmax.sparse_gradient = enabled
 
 
 def clip_sparse_grad_norm_(parameters: Iterable[nn.Parameter], bound: float) -> torch.Tensor:
-    """As `torch.nn.utils.clip_grad_norm_`, which does not know sparse gradients; the norm before."""
+    """As `torch.nn.utils.clip_grad_norm_`, but also for sparse gradients. Returns the norm before clipping."""
     gradients = []
     for parameter in parameters:
         if parameter.grad is not None:
             if parameter.grad.is_sparse:
-                parameter.grad = parameter.grad.coalesce()  # a word's gradients, which may be several, are added up
+                parameter.grad = parameter.grad.coalesce()  # adds up the gradients of a word that occurs several times
                 gradients.append(parameter.grad._values())
             else:
                 gradients.append(parameter.grad)

@@ -1,7 +1,7 @@
 """
-Windows of many parallel streams of text, for a language model that carries its state along each of them.
+Windows over many parallel streams of text. The language model carries its state along each stream.
 
-A stream reads one document after the other. A sentence of n words gives n + 1 steps in each direction: forward reads
+A stream reads one document after the other. A sentence of n words has n + 1 steps in each direction: forward reads
 `<S> w1 … wn` and predicts `w1 … wn </S>`, backward reads `</S> wn … w1` and predicts `wn … w1 <S>`. The opening
 boundary is never predicted. Both directions read the same sentences at the same time, each in its own order of words.
 """
@@ -19,21 +19,22 @@ from ..modeling.tokenization_elmo import ElmoTokenizer
 from .text import Corpus, split_words
 
 NOT_A_TARGET = -100
-# Sentences that a stream encodes at once: enough for the tokenizer to be fast, few enough for memory.
+# Sentences that a stream encodes in one call: enough for the tokenizer to be fast, and few enough for memory.
 SENTENCES_AT_ONCE = 64
 
 
 class Window(NamedTuple):
     """
-    Some steps of every stream, as [`ElmoForPreTraining`] takes them.
+    Consecutive steps of every stream, as inputs of [`ElmoForPreTraining`].
 
     Attributes:
-        char_ids, backward_char_ids (`(streams, window, slots)`, int16): What each direction reads; zeros past a
-            stream's end.
-        input_ids, backward_input_ids (`(streams, window)`): The same as word ids.
-        labels, backward_labels (`(streams, window)`): What it predicts; -100 past a stream's end.
-        state_resets (`(streams, window)`): True where the state is set back before the word.
-        targets (`int`): Predictions per direction.
+        char_ids, backward_char_ids (`(streams, window, slots)`, int16): The characters that each direction reads; zeros
+            past the end of a stream.
+        input_ids, backward_input_ids (`(streams, window)`): The word ids that each direction reads.
+        labels, backward_labels (`(streams, window)`): The word ids that each direction predicts; -100 past the end of a
+            stream.
+        state_resets (`(streams, window)`): True where the state is reset before the word.
+        targets (`int`): The number of predictions per direction.
     """
 
     char_ids: torch.Tensor
@@ -46,7 +47,7 @@ class Window(NamedTuple):
     targets: int
 
     def model_inputs(self, device: torch.device | None = None) -> dict[str, torch.Tensor]:
-        """Everything but the count, by name."""
+        """The tensors by name, on a device."""
         tensors = self._asdict()
         del tensors["targets"]
         return {name: tensor.to(device) for name, tensor in tensors.items()}
@@ -54,7 +55,10 @@ class Window(NamedTuple):
 
 @dataclass
 class Position:
-    """Where a reader stands: the epoch, the shard in that epoch's order, and documents read of the shard and epoch."""
+    """
+    The position of a reader: the epoch, the shard in the order of the epoch, and the numbers of documents read from the
+    shard and in the epoch.
+    """
 
     epoch: int = 0
     shard: int = 0
@@ -64,9 +68,9 @@ class Position:
 
 class Reader:
     """
-    The documents of one process, epoch after epoch, in an order of the shards that depends on the seed and the epoch.
+    Reads the documents of one process, epoch after epoch. The order of the shards depends on the seed and the epoch.
 
-    Of P processes the p-th gets every P-th document: together they read each once an epoch.
+    With P processes, process p reads every P-th document, so that each document is read once per epoch.
     """
 
     def __init__(self, corpus: Corpus, *, epochs: int | None, seed: int, process: int = 0, num_processes: int = 1):
@@ -82,16 +86,16 @@ class Reader:
             if document is None:
                 if self.position.documents_in_epoch == 0:
                     raise TextError(f"There is not a single sentence in {', '.join(self.corpus.shards)[:200]}.")
-                if self.position.documents_in_epoch <= self.process:  # nor will there be one in the next epoch
+                if self.position.documents_in_epoch <= self.process:  # too few documents for this process, ever
                     return None
                 if self.epochs is not None and self.position.epoch + 1 >= self.epochs:
                     return None
                 self.position = Position(epoch=self.position.epoch + 1)
                 continue
-            number = self.position.documents_in_epoch
+            index = self.position.documents_in_epoch
             self.position.document += 1
             self.position.documents_in_epoch += 1
-            if number % self.num_processes == self.process:
+            if index % self.num_processes == self.process:
                 return document
 
     def _next_in_epoch(self) -> list[str] | None:
@@ -109,17 +113,17 @@ class Reader:
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands."""
+        """The position, as plain values."""
         return {"position": vars(self.position).copy()}
 
     def load_state_dict(self, state: dict[str, Any]):
-        """Goes on from there."""
+        """Continues at a stored position."""
         self.position = Position(**state["position"])
         self._documents = None
 
 
 class _Steps(NamedTuple):
-    """Consecutive steps of a stream: what each direction reads and predicts, and where sentences begin."""
+    """Consecutive steps of a stream: what each direction reads and predicts, and where sentences start."""
 
     rows: np.ndarray  # (steps, slots), int16
     backward_rows: np.ndarray
@@ -130,23 +134,29 @@ class _Steps(NamedTuple):
     starts: np.ndarray  # (steps,), 1 at the first word of a sentence, 2 at that of a document
 
     def part(self, start: int, stop: int | None = None) -> "_Steps":
-        """Some of the steps."""
+        """The steps from `start` to `stop`."""
         return _Steps(*(array[start:stop] for array in self))
 
 
 class SentenceEncoder:
-    """Sentences → steps."""
+    """
+    Encodes sentences as steps.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        pretokenized: Whether words are separated by blanks. Otherwise the tokenizer splits the sentences.
+    """
 
     def __init__(self, tokenizer: ElmoTokenizer, pretokenized: bool):
         self.tokenizer, self.pretokenized = tokenizer, pretokenized
 
     def __call__(self, sentences: Sequence[str]) -> tuple[_Steps, list[int]]:
-        """The steps of all sentences, and how many each has."""
+        """The steps of all sentences, and the number of steps of each."""
         texts = [split_words(sentence) for sentence in sentences] if self.pretokenized else list(sentences)
         batch = self.tokenizer(
             texts,
             is_split_into_words=self.pretokenized,
-            split_special_tokens=True,  # a mark in the text is a word like any other
+            split_special_tokens=True,  # a special token in the text is an ordinary word
             padding=True,
             padding_side="right",
             return_tensors="np",
@@ -167,18 +177,18 @@ class SentenceEncoder:
 
 
 class _Stream:
-    """One stream: the sentences that it has not read yet, the first of them perhaps in part."""
+    """One stream: the sentences that are still to be read. Part of the first one may have been read."""
 
     def __init__(self, encode: SentenceEncoder):
         self.encode = encode
         self.sentences: list[str] = []
-        self.offset = 0  # steps of the first sentence that are read
-        self.is_new = False  # whether nothing of the document is read
-        self._steps: _Steps | None = None  # of the first sentences, from `offset` on
+        self.offset = 0  # the number of steps of the first sentence that have been read
+        self.is_new = False  # whether no step of the document has been read
+        self._steps: _Steps | None = None  # the encoded steps of the first sentences, from `offset` on
         self._lengths: list[int] = []
 
     def begin(self, document: list[str]):
-        """Goes on with another document."""
+        """Starts a document."""
         self.sentences, self.is_new = document, True
 
     def take(self, count: int) -> _Steps | None:
@@ -207,16 +217,16 @@ class _Stream:
 
 class Streams:
     """
-    Parallel streams over the documents of a reader. A stream that comes to the end of its document takes the next one.
+    Parallel streams over the documents of a reader. At the end of its document, a stream takes the next one.
 
     Args:
-        reader: Gives the documents.
-        encode: Makes steps of sentences.
-        streams: How many. There must be a document for each, unless `allow_fewer`.
-        window: Steps per window.
-        reset_probability: How often the state is set back at the start of a sentence.
-        reset_documents: Whether it is set back at the start of every document.
-        seed: For the resets.
+        reader: Reads the documents.
+        encode: Encodes sentences as steps.
+        streams: The number of streams. There must be a document for each, unless `allow_fewer` is true.
+        window: The number of steps per window.
+        reset_probability: The probability that the state is reset at the start of a sentence.
+        reset_documents: Whether the state is reset at the start of every document.
+        seed: The seed of the resets.
         allow_fewer: Whether streams may stay empty.
     """
 
@@ -244,17 +254,17 @@ class Streams:
         if self._must_fill:
             self._fill()
         window, targets = self._empty(), 0
-        for number, stream in enumerate(self._streams):
+        for row, stream in enumerate(self._streams):
             place = 0
             while place < self.window and (steps := self._next_steps(stream, self.window - place)) is not None:
                 for array, part in zip(window, steps, strict=True):
-                    array[number, place : place + len(part)] = part
+                    array[row, place : place + len(part)] = part
                 place += len(steps.starts)
             targets += place
         return self._as_tensors(window, targets) if targets else None
 
     def blank(self) -> Window:
-        """A window without targets: a boundary to read, so that every weight takes part, and nothing to predict."""
+        """A window without targets. It has one boundary to read, so that every weight gets a gradient."""
         window = self._empty()
         boundary, _ = self.encode([""])
         for array, first in list(zip(window, boundary, strict=True))[:4]:
@@ -262,7 +272,7 @@ class Streams:
         return self._as_tensors(window, 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on with the next window; plain values."""
+        """Everything that is needed to continue with the next window, as plain values."""
         return {
             "reader": self.reader.state_dict(),
             "streams": [stream.state_dict() for stream in self._streams],
@@ -271,7 +281,7 @@ class Streams:
         }
 
     def load_state_dict(self, state: dict[str, Any]):
-        """Goes on from there."""
+        """Continues from a stored state."""
         if len(state["streams"]) != len(self._streams):
             raise TextError(f"The run has {len(state['streams'])} streams per process, not {len(self._streams)}.")
         self.reader.load_state_dict(state["reader"])
@@ -281,7 +291,7 @@ class Streams:
         self._must_fill = state["must_fill"]
 
     def _empty(self) -> _Steps:
-        """Arrays for a window, with the streams in front."""
+        """Empty arrays for a window; the first dimension is the streams."""
         tokenizer, shape = self.encode.tokenizer, (len(self._streams), self.window)
         rows = [np.zeros((*shape, tokenizer.max_characters_per_token), dtype=np.int16) for _ in range(2)]
         inputs = [np.full(shape, tokenizer.pad_token_id) for _ in range(2)]
@@ -295,15 +305,15 @@ class Streams:
         return Window(*(torch.from_numpy(array) for array in (*window[:-1], resets)), targets)
 
     def _fill(self):
-        """Gives every stream its first document, or says that there are too few."""
-        for number, stream in enumerate(self._streams):
+        """Gives every stream its first document. Raises an error if there are too few documents."""
+        for num_filled, stream in enumerate(self._streams):
             epoch = self.reader.position.epoch
             document = self.reader.next_document()
             if document is None or self.reader.position.epoch != epoch:
                 share = f" for each of {self.reader.num_processes} processes" if self.reader.num_processes > 1 else ""
                 raise TextError(
-                    f"The text has {counted(number, 'document')}{share}, fewer than the {len(self._streams)} streams: "
-                    "lower the batch size, or put blank lines between documents."
+                    f"The text has {counted(num_filled, 'document')}{share}, fewer than the {len(self._streams)} "
+                    "streams: lower the batch size, or put blank lines between documents."
                 )
             stream.begin(document)
         self._must_fill = False

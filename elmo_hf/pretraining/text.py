@@ -1,8 +1,8 @@
 """
-Text for pretraining, streamed: documents of sentences from files, folders, globs and datasets.
+Streams text for pretraining: documents of sentences from files, folders, globs and datasets.
 
-A file holds a sentence a line and a blank line between documents, plain or compressed. The rows of a dataset are its
-documents. Nothing but the document being read, and the block it came in, is in memory.
+A file, plain or compressed, has one sentence per line and a blank line between documents. Each row of a dataset is a
+document. Only the current document and the block it was read from are in memory.
 """
 
 import glob
@@ -37,17 +37,19 @@ class Corpus:
     Documents from files, folders, globs and datasets.
 
     Args:
-        sources: One or more. A source is a file, plain or compressed with gzip, xz, bzip2 or Zstandard; a folder, which
-            stands for all files below it but those whose name, or whose folder's, starts with `.` or `_`; a glob
-            pattern, `**` allowed; a folder written by `save_to_disk` of the `datasets` library; or, if there is no
-            such path, the name of a dataset, as `name` or `name:config`, of which the rows are streamed.
+        sources: One or more sources. A source is a file, plain or compressed with gzip, xz, bzip2 or Zstandard; a
+            folder, for all files below it except those whose name, or whose folder's name, starts with `.` or `_`; a
+            glob pattern, which may contain `**`; a folder written by `save_to_disk` of the `datasets` library; or, if
+            there is no such path, the name of a dataset on the Hub, as `name` or `name:config`, whose rows are
+            streamed.
         column: The column of a dataset that holds the text.
         split: The split of a dataset that has several.
-        max_sentences: A longer document is cut into several, so that a file without blank lines is streamed too; so is
-            one of more than 4 MiB.
+        max_sentences: The maximum number of sentences per document. Longer documents, and those of more than 4 MiB, are
+            split, so that a file without blank lines can be streamed too.
 
     Attributes:
-        shards (`list[str]`): Names of the files and datasets, sorted, each once: the order is that of the text.
+        shards (`list[str]`): The names of the files and datasets, sorted and without duplicates. This is the order of
+            the text.
     """
 
     def __init__(
@@ -63,9 +65,9 @@ class Corpus:
         given: list[Source] = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         if not given:
             raise TextError("No text was given: name files, folders, glob patterns or datasets.")
-        found = [shard for source in given for shard in _find_shards(source, column, split)]
+        all_shards = [shard for source in given for shard in _find_shards(source, column, split)]
         shards: dict[object, _Shard] = {}
-        for shard in sorted(found, key=lambda shard: shard.name):
+        for shard in sorted(all_shards, key=lambda shard: shard.name):
             shards.setdefault(shard.identity, shard)
         self._shards = list(shards.values())
         self._sources = ", ".join(os.fspath(source) for source in given)
@@ -74,31 +76,31 @@ class Corpus:
 
     @property
     def size(self) -> int | None:
-        """Bytes on disk, for progress; `None` if the length of a dataset is not known."""
+        """The size in bytes, for a progress bar. `None` if the length of a dataset is unknown."""
         sizes = [shard.size for shard in self._shards]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def fingerprints(self) -> list[str | None]:
         """
-        For each shard what changes when its text does: of a file its size and a digest of blocks spread over it, of a
-        dataset its own fingerprint; `None` where there is none, as of a stream.
+        A fingerprint of each shard, to detect that its text has changed: for a file its size and a digest of blocks
+        spread over it, for a dataset its own fingerprint. `None` if there is none, as for a stream.
         """
         return [shard.fingerprint() for shard in self._shards]
 
     def documents(self, shard: int, start: int = 0, *, report: Report | None = None) -> Iterator[list[str]]:
         """
-        The documents of a shard, each a list of one or more sentences: lines without the white space around them.
+        Yields the documents of a shard, each a list of one or more sentences, stripped of white space.
 
         Args:
-            shard: Its index in `shards`.
-            start: How many documents to leave out at the beginning.
-            report: Is called with the bytes of `size` that were read since the last call.
+            shard: The index of the shard in `shards`.
+            start: The number of documents to skip at the beginning.
+            report: Called with the number of bytes read since the last call, out of `size`.
         """
         documents = self._shards[shard].documents(self._max_sentences, report or (lambda _: None))
         return islice(documents, start, None)
 
     def sentences(self, *, report: Report | None = None) -> Iterator[str]:
-        """All sentences, in the order of the shards. If there is none, a `TextError` is the end."""
+        """Yields all sentences, in the order of the shards. Raises a `TextError` if there is none."""
         empty = True
         for shard in range(len(self.shards)):
             for document in self.documents(shard, report=report):
@@ -131,7 +133,7 @@ class _FileShard:
 
     def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
         document: list[str] = []
-        size = 0  # of it
+        size = 0  # characters of the document
         for lines in read_lines(self.name, report):
             for sentence in map(str.strip, lines):
                 if sentence:
@@ -155,7 +157,7 @@ class _DatasetShard:
         self.identity = ("dataset", identity)
         self._column = column
         self._values = DatasetColumns(name, dataset, self._choose)
-        self._fingerprint: str | None = getattr(dataset, "_fingerprint", None)  # of `datasets`, for its own cache
+        self._fingerprint: str | None = getattr(dataset, "_fingerprint", None)  # `datasets` computes it for its cache
         self.size = self._values.size
 
     def fingerprint(self) -> str | None:
@@ -167,7 +169,7 @@ class _DatasetShard:
         return [self._column]
 
     def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
-        number = 0
+        row = 0
         for columns in self._values.read(report):
             for text in columns[self._column]:
                 if isinstance(text, str):
@@ -176,19 +178,19 @@ class _DatasetShard:
                         yield sentences[first : first + max_sentences]
                 elif text is not None:
                     raise TextError(
-                        f"{self.name}, row {number}: the column {self._column!r} holds no text but {text!r:.60}."
+                        f"{self.name}, row {row}: the column {self._column!r} holds no text but {text!r:.60}."
                     )
-                number += 1
+                row += 1
 
 
 # ---- sources
 
-# What is read from beginning to end. The identity of two is the same if they are one text under two names.
+# A unit of text that is read from beginning to end. Two shards with the same identity are one text under two names.
 _Shard = _FileShard | _DatasetShard
 
 
 def _find_shards(source: Source, column: str, split: str) -> list[_Shard]:
-    """What a source stands for; never nothing."""
+    """The shards of a source: at least one."""
     path = os.fspath(source)
     if os.path.exists(path):
         shards = _shards_at(path, column, split)
@@ -206,7 +208,7 @@ def _find_shards(source: Source, column: str, split: str) -> list[_Shard]:
 
 
 def _shards_at(path: str, column: str, split: str) -> list[_Shard]:
-    """What an existing path stands for."""
+    """The shards at an existing path."""
     if not os.path.isdir(path):
         return [_FileShard(path)]
     if is_saved_dataset(path):
@@ -215,7 +217,7 @@ def _shards_at(path: str, column: str, split: str) -> list[_Shard]:
 
 
 def _files_below(folder: str) -> Iterator[str]:
-    seen = {os.path.realpath(folder)}  # a link may lead into a circle
+    seen = {os.path.realpath(folder)}  # symbolic links may form a cycle
 
     def is_new(path: str) -> bool:
         before = len(seen)

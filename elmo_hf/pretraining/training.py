@@ -35,22 +35,22 @@ from .streams import Reader, SentenceEncoder, Streams, Window
 from .text import Corpus
 
 CHECKPOINTS = "checkpoints"
-LOG_LINES_EVERY = 10  # records of the history for each line of a log
+LOG_LINES_EVERY = 10  # history records per line of the log
 
 
 @dataclass
 class Progress:
-    """How far a run has come."""
+    """The progress of a run."""
 
     step: int = 0
-    words: int = 0  # predicted per direction, over all processes
+    words: int = 0  # predicted words per direction, over all processes
     seconds: float = 0.0  # in the loop, over all its starts
     cpu_seconds: float = 0.0  # of the main process in the loop, over all its starts and all its threads
     losses: list[float] = field(default_factory=list)  # of the steps since the last record
 
 
 class StepResult(NamedTuple):
-    """Of one optimiser step."""
+    """The result of one optimiser step."""
 
     loss: float  # per word, over all processes
     gradient_norm: float
@@ -62,17 +62,17 @@ class Pretrainer:
     Trains a model on a text, with checkpoints in a folder.
 
     Args:
-        model: Trained in place.
-        tokenizer: Its words are the targets.
-        corpus: The text.
-        settings: How.
-        folder: Gets checkpoints and history.
-        heldout: Text for evaluation.
-        pretokenized: Whether words are what blanks separate, in both texts.
-        total_steps: Steps of the learning rate's schedule. Default: `settings.steps`.
-        show_progress: Whether the main process shows a progress bar; where standard error is no terminal, a line now
-            and then.
-        tracker: Name of a tracker that Accelerate knows ("tensorboard").
+        model: The model; it is trained in place.
+        tokenizer: The model's tokenizer. Its words are the targets.
+        corpus: The text to train on.
+        settings: The settings of the training.
+        folder: The folder for checkpoints and history.
+        heldout: The text to evaluate on.
+        pretokenized: Whether words in both texts are separated by blanks. Otherwise the tokenizer splits the texts.
+        total_steps: The number of steps of the learning rate schedule. Default: `settings.steps`.
+        show_progress: Whether the main process shows a progress bar, or prints a line every
+            `LOG_LINES_EVERY` records if standard error is not a terminal.
+        tracker: The name of a tracker that Accelerate knows, such as "tensorboard".
     """
 
     def __init__(
@@ -121,29 +121,30 @@ class Pretrainer:
             reset_probability=settings.reset_probability,
             seed=settings.seed,
         )
-        alone = self.accelerator.num_processes == 1 and self.accelerator.device.type == "cpu"
-        self.sparse = alone and settings.optimizer == "adagrad" and settings.weight_decay == 0
+        is_one_cpu_process = self.accelerator.num_processes == 1 and self.accelerator.device.type == "cpu"
+        self.sparse = is_one_cpu_process and settings.optimizer == "adagrad" and settings.weight_decay == 0
         use_sparse_gradients(model, self.sparse)
         self.model, self.optimizer = self.accelerator.prepare(model, settings.build_optimizer(model))
         self.state: ElmoStates | None = None
         self.progress = Progress()
         self.history = History(folder / HISTORY, self.accelerator)
-        self._stop_signal = 0  # that this process was sent
-        self.was_interrupted = False  # whether a signal, to any process, ended the loop
+        self._stop_signal = 0  # the signal that this process has received
+        self.was_interrupted = False  # whether a signal to any process has ended the loop
 
     @property
     def unwrapped(self) -> ElmoForPreTraining:
-        """The model without what Accelerate put around it."""
+        """The model without Accelerate's wrappers."""
         return self.accelerator.unwrap_model(self.model)
 
     # ---- the loop
 
     def train(self) -> Progress:
         """
-        Runs until the steps or the text are done, or a signal (SIGTERM, Ctrl-C) comes; then saves.
+        Trains until the steps or the text are done, or until a signal (SIGTERM, Ctrl-C) arrives. Then saves a
+        checkpoint.
 
         Returns:
-            How far it came; `step` is less than asked for after a signal.
+            The progress. After a signal, `step` is less than the number of steps.
         """
         settings = self.settings
         self.model.train()
@@ -172,12 +173,12 @@ class Pretrainer:
                 if self._stop_everywhere():
                     break
         if self.accelerator.is_main_process and self.progress.losses:
-            self.history.add(self.progress.step, self._clocks())  # of the steps since the last record of a loss
+            self.history.add(self.progress.step, self._clocks())  # for the steps since the last record
         self.save()
         return self.progress
 
     def step(self) -> StepResult | None:
-        """One optimiser step; `None` when the text of all processes has come to its end."""
+        """Makes one optimiser step. Returns `None` if the text of all processes has ended."""
         windows = [self.streams.take() for _ in range(self.settings.accumulate)]
         words = self._sum(sum(window.targets for window in windows if window is not None))
         if words == 0:
@@ -194,12 +195,12 @@ class Pretrainer:
         return result
 
     def _accumulate(self, windows: list[Window], words: float) -> float:
-        """Adds up the gradients of the windows; the loss is this process's part of the mean over `words`."""
-        # Accelerate takes the mean over processes; their words are not equally many.
+        """Accumulates the gradients of the windows. Returns this process's part of the mean loss over `words`."""
+        # Accelerate averages over processes, but the processes have different numbers of words.
         share = words / self.accelerator.num_processes
         total = 0.0
-        for number, window in enumerate(windows):
-            is_last = number == len(windows) - 1
+        for index, window in enumerate(windows):
+            is_last = index == len(windows) - 1
             with nullcontext() if is_last else self.accelerator.no_sync(self.model):
                 inputs = window.model_inputs(self.accelerator.device)
                 output = self.model(**inputs, initial_state=self.state, num_items_in_batch=share)
@@ -209,13 +210,13 @@ class Pretrainer:
         return total
 
     def _clip(self) -> torch.Tensor:
-        """Bounds the gradient's norm; gives what it was."""
+        """Clips the norm of the gradient. Returns the norm before clipping."""
         if self.sparse:
             return clip_sparse_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         return self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
 
     def _check(self, result: StepResult):
-        """Stops before a useless gradient reaches the weights."""
+        """Raises an error if the training has diverged, before the gradient is applied."""
         limit = 3 * math.log(self.unwrapped.config.vocab_size)
         if math.isfinite(result.gradient_norm) and result.loss < limit:
             return
@@ -232,14 +233,17 @@ class Pretrainer:
     # ---- evaluation and records
 
     def evaluate(self, max_words: int | None = None) -> Perplexity | None:
-        """Perplexity on the held-out text, each sentence from zeros; recorded. By the main process alone."""
+        """
+        Computes and records the perplexity on the held-out text; every sentence starts from zeros. Only the main
+        process computes; the others wait and return `None`.
+        """
         if self.heldout is None:
             return None
         result = None
         if self.accelerator.is_main_process:
             result = perplexity(self.unwrapped, self.encode, self.heldout, max_targets=max_words)
             directions = {"forward_perplexity": result.forward, "backward_perplexity": result.backward}
-            record = {name: value for name, value in directions.items() if not math.isnan(value)}  # a direction less
+            record = {name: value for name, value in directions.items() if not math.isnan(value)}  # missing directions
             self.history.add(self.progress.step, record | {"heldout_words": result.targets})
             if self.show_progress:
                 tqdm.write(
@@ -251,7 +255,7 @@ class Pretrainer:
         return result
 
     def _log(self, result: StepResult, logged: Progress, bar: tqdm):
-        """Records the mean loss since the last time."""
+        """Records the mean loss since the last record."""
         seconds = max(self.progress.seconds - logged.seconds, 1e-9)
         losses, self.progress.losses = self.progress.losses, []
         loss, speed = sum(losses) / len(losses), (self.progress.words - logged.words) / seconds
@@ -266,7 +270,7 @@ class Pretrainer:
             self.history.add(self.progress.step, record | self._clocks())
 
     def _clocks(self) -> dict[str, float]:
-        """What the run has read and taken so far."""
+        """The number of words read and the time taken so far."""
         hours, cpu_hours = self.progress.seconds / 3600, self.progress.cpu_seconds / 3600
         return {"words": self.progress.words, "hours": hours, "cpu_hours": cpu_hours}
 
@@ -283,7 +287,7 @@ class Pretrainer:
     # ---- checkpoints
 
     def save(self):
-        """Writes a checkpoint, if there is none of this step. A failure leaves the ones before as they were."""
+        """Writes a checkpoint unless this step has one. After a failure, the earlier checkpoints are unchanged."""
         folder, step = self.folder / CHECKPOINTS, self.progress.step
         if checkpoints.is_complete(folder / checkpoints.checkpoint_name(step)):
             return
@@ -305,18 +309,21 @@ class Pretrainer:
             checkpoints.rotate(folder, self.settings.keep_checkpoints)
 
     def _problem_in(self, work: Callable[..., Any], *arguments: Any, main_only: bool = False) -> Exception | None:
-        """Does some work, and says what went wrong with it, here or in another process. They wait for each other."""
+        """
+        Calls a function in all processes, or in the main process only, and waits for all of them. Returns the error if
+        it failed in this process or in another one.
+        """
         problem = None
         try:
             if self.accelerator.is_main_process or not main_only:
                 work(*arguments)
-        except (OSError, RuntimeError, SafetensorError) as error:  # a full disk, to Python, torch and safetensors
+        except (OSError, RuntimeError, SafetensorError) as error:  # a full disk, in Python, torch and safetensors
             problem = error
         failures = self._sum(float(problem is not None))
         return problem or (RuntimeError("in another process") if failures else None)
 
     def _write(self, folder: Path):
-        """This process's part of a checkpoint."""
+        """Writes this process's part of a checkpoint."""
         self.accelerator.save_state(str(folder))  # model, optimiser, random state
         process = self.accelerator.process_index
         (folder / f"streams-{process}.json").write_text(json.dumps(self.streams.state_dict()), encoding="utf-8")
@@ -325,45 +332,45 @@ class Pretrainer:
             save_file(tensors, folder / f"states-{process}.safetensors")
 
     def resume(self) -> bool:
-        """Goes on from the newest complete checkpoint, if there is one."""
+        """Continues from the newest intact checkpoint. Returns whether there is one."""
         checkpoint = checkpoints.newest_intact(self.folder / CHECKPOINTS)
         if checkpoint is None:
             return False
         manifest = checkpoints.read_manifest(checkpoint)
-        if (found := {name: manifest[name] for name in self._shape()}) != self._shape():
-            raise CheckpointError(f"{checkpoint} was made by a run of {found}, this one has {self._shape()}.")
+        if (stored := {name: manifest[name] for name in self._shape()}) != self._shape():
+            raise CheckpointError(f"{checkpoint} was made by a run of {stored}, this one has {self._shape()}.")
         self.accelerator.load_state(str(checkpoint))
         process, device = self.accelerator.process_index, self.accelerator.device
         self.streams.load_state_dict(json.loads((checkpoint / f"streams-{process}.json").read_text("utf-8")))
         if (states := checkpoint / f"states-{process}.safetensors").exists():
-            # Not by safetensors itself, which does not know "cpu:0", the device of one process among several.
+            # Moved here, since safetensors does not accept "cpu:0", the device of one process among several.
             self.state = ElmoStates(**{name: tensor.to(device) for name, tensor in load_file(states).items()})
         self.progress = Progress(**manifest["progress"])
         self.history.forget_after(self.progress.step)
         return True
 
     def _shape(self) -> dict[str, Any]:
-        """What must be the same for the streams to go on."""
+        """The settings that must be the same for the streams to continue."""
         return {"processes": self.accelerator.num_processes, "batch_size": self.settings.batch_size}
 
     # ---- signals
 
     @contextmanager
     def _signals(self) -> Generator[None]:
-        """Within, SIGTERM and Ctrl-C let the step end, and then the loop. A second one is not waited for."""
+        """Inside, SIGTERM and Ctrl-C end the loop after the current step. A second signal ends it immediately."""
 
-        def remember(number, _):
+        def remember(received, _):
             if self._stop_signal:
                 raise KeyboardInterrupt
-            self._stop_signal = number
+            self._stop_signal = received
 
-        self._stop_signal, numbers = 0, (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, remember) for number in numbers}
+        self._stop_signal = 0
+        before = {caught: signal.signal(caught, remember) for caught in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for caught, handler in before.items():
+                signal.signal(caught, handler)
 
     def _stop_everywhere(self) -> bool:
         self.was_interrupted = self._sum(float(self._stop_signal != 0)) > 0
@@ -376,7 +383,7 @@ def _make_anew(folder: Path):
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """What a tracker can store: no `None`."""
+    """The values that a tracker can store: numbers and text, not `None`."""
     return {name: value if isinstance(value, (int, float, str, bool)) else str(value) for name, value in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary of a language model, counted from its text."""
+"""Builds the vocabulary of a language model from its text."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,9 +21,9 @@ class Vocabulary(NamedTuple):
     The words of a language model.
 
     Args:
-        words: By id: `<S>`, `</S>` and `<UNK>`, then by falling frequency.
-        tokens: How many words the text has.
-        covered: How many of them are in `words`.
+        words: The words in the order of their ids: `<S>`, `</S>`, `<UNK>`, then the others, the most frequent first.
+        tokens: The number of words of the text.
+        covered: The number of words of the text that are in the vocabulary.
     """
 
     words: list[str]
@@ -33,19 +33,19 @@ class Vocabulary(NamedTuple):
 
 def count_words(sentences: Iterable[str], tokenizer: ElmoTokenizer, *, pretokenized: bool) -> Counter[str]:
     """
-    How often each word occurs.
+    Counts the occurrences of each word.
 
     Args:
         sentences: The text.
-        tokenizer: Cuts sentences into words.
-        pretokenized: Whether words are what blanks separate, rather than what the tokenizer makes of a sentence.
+        tokenizer: Splits sentences into words.
+        pretokenized: Whether words are separated by blanks. Otherwise the tokenizer splits the sentences.
     """
     with segmenter_errors():
         return Counter(chain.from_iterable(map(_splitter(tokenizer, pretokenized), sentences)))
 
 
 def count_steps(corpus: Corpus, tokenizer: ElmoTokenizer, *, pretokenized: bool, progress: bool = True) -> int:
-    """How many predictions a language model makes in each direction: all words, and one boundary a sentence."""
+    """The number of predictions per direction: one per word, and one per sentence for its boundary."""
     split = _splitter(tokenizer, pretokenized)
     sentences = _with_progress(corpus) if progress else corpus.sentences()
     with segmenter_errors():
@@ -55,7 +55,7 @@ def count_steps(corpus: Corpus, tokenizer: ElmoTokenizer, *, pretokenized: bool,
 def _splitter(tokenizer: ElmoTokenizer, pretokenized: bool) -> Callable[[str], list[str]]:
     if pretokenized:
         return split_words
-    # Not `tokenize()`, which leaves lone surrogates as they are: no vocabulary file could hold them.
+    # Not `tokenize()`, which keeps lone surrogates: no vocabulary file can hold them.
     cut = tokenizer._raw_pre_tokenizer().pre_tokenize_str
     splitting, segmenter = tokenizer.splitting, tokenizer._rust_segmenter
 
@@ -76,39 +76,40 @@ def build_vocabulary(
     progress: bool = True,
 ) -> Vocabulary:
     """
-    The most frequent words of a corpus, ties by the alphabet. The memory it takes grows with the distinct words only.
+    Builds a vocabulary of the most frequent words of a corpus; equally frequent words are in alphabetical order. Memory
+    grows only with the number of distinct words.
 
     Args:
         corpus: The text.
-        tokenizer: Cuts sentences into words, and has the special ones.
-        size: Words at most, `<S>`, `</S>` and `<UNK>` included.
-        min_count: Rarer words are left out.
-        pretokenized: Whether words are what blanks separate, rather than what the tokenizer makes of a sentence.
+        tokenizer: Splits sentences into words, and defines the special tokens.
+        size: The maximum number of words, including `<S>`, `</S>` and `<UNK>`.
+        min_count: The minimum number of occurrences of a word.
+        pretokenized: Whether words are separated by blanks. Otherwise the tokenizer splits the sentences.
         progress: Whether to show a progress bar.
     """
     specials = [tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token]
-    frequent_words(Counter(), specials, size)  # refuses a size now rather than after the counting
+    frequent_words(Counter(), specials, size)  # checks the size before the counting
     sentences = _with_progress(corpus) if progress else corpus.sentences()
     counts = count_words(sentences, tokenizer, pretokenized=pretokenized)
     if (most := max(counts.values())) < min_count:
         raise TextError(f"No word occurs {min_count} times, and the most frequent one {most}: choose a lower count.")
-    # As for the tokenizer's own vocabularies: a mark in the text is no word.
+    # As in the tokenizer's own vocabularies: a special token in the text is not a word.
     words = frequent_words(counts, [*specials, tokenizer.pad_token], size + 1, min_count)
     words.remove(tokenizer.pad_token)
     return Vocabulary(words, counts.total(), sum(counts[word] for word in words[len(specials) :]))
 
 
 def _with_progress(corpus: Corpus) -> Iterator[str]:
-    """The sentences of a corpus, and a bar over its bytes where standard error is a terminal."""
-    number, start = 0, monotonic()
+    """Yields the sentences of a corpus, with a progress bar over its bytes if standard error is a terminal."""
+    num_sentences, start = 0, monotonic()
     with tqdm(total=corpus.size or None, desc="counting words", unit="B", unit_scale=True, disable=None) as bar:
 
         def report(size: int):
-            speed = number / max(monotonic() - start, 1e-9)
+            speed = num_sentences / max(monotonic() - start, 1e-9)
             bar.set_postfix_str(f"{speed:,.0f} sentences/s", refresh=False)
             bar.update(size)
 
-        for number, sentence in enumerate(corpus.sentences(report=report), start=1):  # noqa: B007
+        for num_sentences, sentence in enumerate(corpus.sentences(report=report), start=1):  # noqa: B007
             yield sentence
 
 

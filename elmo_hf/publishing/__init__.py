@@ -1,4 +1,4 @@
-"""Models for others: their cards with the pictures, and the way to the Hub and back."""
+"""Publishing: model cards with their pictures, and upload to and download from the Hub."""
 
 from ..runtime.run_records import Records, read_history
 from .card import is_made_here, write_card

@@ -1,4 +1,4 @@
-"""What a card says, apart from its metadata: the fields of the template."""
+"""The content of a card: the fields of its template."""
 
 import json
 import math
@@ -25,7 +25,15 @@ HEAD_FIELDS += ["num_task_layers", "task_layer_size", "classifier_dropout"]
 
 
 class CardContent(NamedTuple):
-    """What the template shows."""
+    """
+    The content of a model card.
+
+    Args:
+        config: The model's config.
+        records: The records of how the model was made.
+        mixes: The learned mixing weights, by place.
+        name: The name of the model.
+    """
 
     config: ElmoConfig
     records: Records
@@ -62,8 +70,8 @@ class CardContent(NamedTuple):
         }
 
     def _perplexities(self) -> list[tuple[str, str]]:
-        found = self.records.perplexity() if self.records.pretraining is not None else None
-        return [(direction, f"{value:.2f}") for direction, value in finite_perplexities(found or {}).items()]
+        record = self.records.perplexity() if self.records.pretraining is not None else None
+        return [(direction, f"{value:.2f}") for direction, value in finite_perplexities(record or {}).items()]
 
     def _description(self) -> str:
         elmo = "[ELMo](https://arxiv.org/abs/1802.05365)"
@@ -131,10 +139,10 @@ class CardContent(NamedTuple):
             )
             return f"Pretrained with `elmo-hf pretrain`{sizes}."
         if records.conversion is not None:
-            found = records.conversion
+            source = records.conversion
             return (
-                f"Converted from the format {found['format']} with `elmo-hf convert`, {found['parameters']:,} "
-                f"parameters, stored as {found['dtype']}. The numbers are those of the original implementation."
+                f"Converted from the format {source['format']} with `elmo-hf convert`, {source['parameters']:,} "
+                f"parameters, stored as {source['dtype']}. The numbers are those of the original implementation."
             )
         return "The model's folder does not tell."
 
@@ -145,7 +153,7 @@ class CardContent(NamedTuple):
             return {split: f"`{shown_name(source)}`" for split, source in splits.items() if source}
         if (run := records.pretraining) is not None:
             parts = {"text": run["text"]["text"], "held-out": run["text"]["heldout"]}
-            return {what: ", ".join(f"`{shown_name(source)}`" for source in found) for what, found in parts.items()}
+            return {what: ", ".join(f"`{shown_name(source)}`" for source in names) for what, names in parts.items()}
         files = (records.conversion or {}).get("files", {})
         return {use: f"`{file['name']}`, SHA-256 `{file['sha256']}`" for use, file in files.items()}
 
@@ -173,7 +181,7 @@ class CardContent(NamedTuple):
 
 
 def task_of(config: ElmoConfig) -> str:
-    """The pipeline's name."""
+    """The name of the pipeline that runs a model."""
     head = head_of(config)
     return "feature-extraction" if head is None else head.pipeline
 
@@ -184,18 +192,18 @@ def head_of(config: ElmoConfig) -> ModelClass | None:
 
 
 def split_metrics(records: Records) -> dict[str, dict[str, float]]:
-    """Of each split."""
+    """The metrics of each split."""
     return {split: records.results[split] for split in ("dev", "test") if split in (records.results or {})}
 
 
 def finite_perplexities(record: Mapping[str, Any]) -> dict[str, float]:
-    """By direction, of a record of a run's history."""
+    """The finite perplexities of a history record, by direction."""
     values = {direction: record.get(f"{direction}_perplexity") for direction in ("forward", "backward")}
     return {direction: value for direction, value in values.items() if value is not None and math.isfinite(value)}
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _directions(config: ElmoConfig) -> str:
@@ -208,7 +216,7 @@ def _widths(config: ElmoConfig) -> str:
 
 
 def _cells(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Rows of a table, in which a bar would be the end of a cell; without what there is none of."""
+    """The rows of a Markdown table, with bars escaped and without empty values."""
     shown = {name: str(value) for name, value in values.items() if value is not None and value != ""}
     return [(name, text.replace("|", "\\|").replace("\n", " ")) for name, text in shown.items()]
 

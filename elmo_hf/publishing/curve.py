@@ -1,4 +1,4 @@
-"""The training curve of a run as an SVG picture: held-out perplexity of both directions over hours."""
+"""Draws the training curve of a run as SVG: held-out perplexity of both directions over hours."""
 
 import math
 from collections.abc import Sequence
@@ -11,9 +11,10 @@ COLOURS = {"forward": "#1f6feb", "backward": "#d2691e"}
 
 def draw_curve(history: Sequence[dict[str, Any]]) -> str:
     """
+    Draws the perplexities of a run.
+
     Args:
-        history: Records as a run writes them; those with a perplexity are drawn, at the hour that the record before
-            them has.
+        history: The history of a run. Each record with a perplexity is drawn at the hour of the record before it.
     """
     points: dict[str, list[tuple[float, float]]] = {direction: [] for direction in COLOURS}
     hours = 0.0
@@ -37,7 +38,7 @@ def draw_curve(history: Sequence[dict[str, Any]]) -> str:
 
 
 class _Plot:
-    """A frame with hours from left to right, and perplexity on a logarithmic scale upwards."""
+    """A plot with hours on the x-axis and perplexity on a logarithmic y-axis."""
 
     def __init__(self, hours: float, lowest: float, highest: float):
         self.hours = max(hours, 1e-9)
@@ -62,7 +63,7 @@ class _Plot:
         return [*lines, f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">hours of training</text>']
 
     def _values(self) -> list[float]:
-        """Round numbers within the frame: 1, 1.5, 2, 3, 5 and 7 times a power of ten."""
+        """Round values within the plot: 1, 1.5, 2, 3, 5 and 7 times a power of ten."""
         factors = [1, 1.5, 2, 3, 5, 7]
         values = [factor * 10**power for power in range(7) for factor in factors]
         return [value for value in values if self.low <= math.log(value) <= self.high]

@@ -1,4 +1,4 @@
-"""Models to the Hub and back: whole, or not at all."""
+"""Uploads models to the Hub and downloads them, completely or not at all."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ from ..runtime.staging import staged_folder
 from .repository import REPLACED, complete_repository
 
 T = TypeVar("T")
-# Seconds to wait before a request is made again; the Hub may ask for others.
+# Seconds to wait before a request is repeated; the Hub may ask for other times.
 PAUSES = (1, 2, 4)
 LONGEST_PAUSE = 300
 BUSY = {408, 429, 500, 502, 503, 504}
@@ -55,16 +55,16 @@ def push_model(
     token: str | None = None,
 ) -> str:
     """
-    Publishes a complete model in one commit; the repository is made if it is not there.
+    Publishes a complete model in one commit. The repository is created if it does not exist.
 
     Args:
-        folder: The model's.
-        repo: `owner/name`, or a name of your own.
+        folder: The model's folder.
+        repo: `owner/name`, or a name only for a repository of your own.
         private: Whether a new repository is private.
-        revision: The branch, which is made if it is not there, or a pull request (`refs/pr/1`). Default: main.
-        message: Of the commit.
-        create_pr: Propose the commit as a pull request.
-        token: Default: that of `hf auth login` or of `HF_TOKEN`.
+        revision: A branch, which is created if it does not exist, or a pull request (`refs/pr/1`). Default: main.
+        message: The commit message.
+        create_pr: Whether to propose the commit as a pull request.
+        token: The access token. Default: that of `hf auth login` or of `HF_TOKEN`.
 
     Returns:
         The address of the commit or of the pull request.
@@ -75,9 +75,9 @@ def push_model(
     with _hub_errors(repo, revision), tempfile.TemporaryDirectory() as stage:
         if "/" not in repo:
             repo = f"{_patiently(api.whoami)['name']}/{repo}"
-        # Before anything is made there: what is wrong with the model is found here.
+        # Errors in the model are raised here, before anything is created on the Hub.
         files = complete_repository(Path(folder), Path(stage), repo)
-        if not (create_pr and api.repo_exists(repo)):  # who proposes need not be allowed to create
+        if not (create_pr and api.repo_exists(repo)):  # a contributor may not be allowed to create it
             _patiently(lambda: api.create_repo(repo, private=private, exist_ok=True))
         if private and not api.model_info(repo).private:
             raise HubError(f"{repo} is there already, and public: make it private in its settings, or name another.")
@@ -90,7 +90,7 @@ def push_model(
         ]
 
         def commit() -> str:
-            # Made anew for each attempt: an operation knows whether it was uploaded.
+            # New operations for each attempt, since an operation remembers whether it was uploaded.
             operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
             done = api.create_commit(
                 repo,
@@ -101,32 +101,34 @@ def push_model(
             )
             return done.pr_url or done.commit_url
 
-        # A commit whose answer is lost may have been made. Made again it changes nothing, but a proposal would be two.
+        # If the answer is lost, the commit may exist. Repeating a commit changes nothing, but a second pull request
+        # would be opened.
         return _patiently(commit, also_when_broken=not create_pr)
 
 
 def pull_model(repo: str, out: str | os.PathLike, *, revision: str | None = None, token: str | None = None) -> Path:
     """
-    Downloads a repository into a folder, and checks every file's checksum.
+    Downloads a repository to a folder and verifies the checksum of every file.
 
     Args:
         repo: `owner/name`.
-        out: The folder; new or empty. It is there when all of it is.
+        out: The folder to create; it must not exist yet, or be empty. It appears when it is complete.
         revision: A branch, tag or commit. Default: main.
+        token: The access token. Default: that of `hf auth login` or of `HF_TOKEN`.
 
     Returns:
         The folder.
     """
     api = _api(token)
     with _hub_errors(repo, revision), staged_folder(out) as stage:
-        # First the commit: the files are of one version, and without an answer nothing stands in for them.
+        # The commit first, so that all files are of one version, and none comes from the cache if the Hub is offline.
         commit = _patiently(lambda: api.model_info(repo, revision=revision or None)).sha
         _patiently(lambda: api.snapshot_download(repo, revision=commit, local_dir=stage))
-        found = api.verify_repo_checksums(repo, revision=commit, local_dir=stage)
-        if found.mismatches or found.missing_paths:
-            names = sorted([*(mismatch["path"] for mismatch in found.mismatches), *found.missing_paths])
+        check = api.verify_repo_checksums(repo, revision=commit, local_dir=stage)
+        if check.mismatches or check.missing_paths:
+            names = sorted([*(mismatch["path"] for mismatch in check.mismatches), *check.missing_paths])
             raise HubError(f"{', '.join(names)} of {repo} arrived damaged: pull again.")
-        shutil.rmtree(stage / ".cache")  # what the client notes about its download
+        shutil.rmtree(stage / ".cache")  # the client's records of its download
     return Path(out)
 
 
@@ -135,7 +137,7 @@ def _api(token: str | None) -> HfApi:
 
 
 def _patiently(call: Callable[[], T], also_when_broken: bool = True) -> T:
-    """Calls again what a busy Hub or a broken connection did not let through; not all requests of the client do."""
+    """Repeats a call if the Hub is busy or the connection breaks; the client does so only for some requests."""
     for pause in PAUSES:
         try:
             return call()
@@ -161,7 +163,7 @@ def _status(error: HfHubHTTPError) -> int | None:
 
 @contextmanager
 def _hub_errors(repo: str, revision: str | None = None) -> Generator[None]:
-    """Says in a line what went wrong and what to do."""
+    """Turns errors of the client into one line with the problem and the remedy."""
     try:
         yield
     except (ModelError, FolderError):

@@ -1,4 +1,4 @@
-"""The metadata at the head of a card, checked as the Hub checks it."""
+"""Checks the metadata of a card as the Hub does."""
 
 import re
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ LICENSES = {  # https://huggingface.co/docs/hub/repositories-licenses
     "unlicense", "wtfpl", "zlib",
 }
 # fmt: on
-# ISO 639-1, -2 or -3, with a script or region; and what the Hub has beside them.
+# ISO 639-1, -2 or -3, with a script or region; and the Hub's own codes.
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4}){0,2}|multilingual|code")
-# Of a dataset, or a model: with or without its owner.
+# The name of a dataset or a model, with or without its owner.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 
 
 def check_metadata(entries: Mapping[str, Any]):
     """
-    Refuses what the Hub would refuse, naming the entry.
+    Raises an error for metadata that the Hub would refuse, and names the entry.
 
-    The Hub itself is asked when a card is pushed; this is for those who write one offline.
+    The Hub checks a card when it is pushed; this check also works offline.
     """
     for language in _listed(entries, "language"):
         if not LANGUAGE.fullmatch(language):
@@ -53,11 +53,11 @@ def check_metadata(entries: Mapping[str, Any]):
 
 
 def _listed(entries: Mapping[str, Any], name: str) -> list[str]:
-    """An entry that is a text or a list of texts."""
+    """The values of an entry that is a text or a list of texts."""
     value = entries.get(name)
     found = [] if value is None else value if isinstance(value, list) else [value]
     for one in found:
-        if not isinstance(one, str):  # `no` is false in YAML, and not Norwegian
+        if not isinstance(one, str):  # YAML reads `no`, for Norwegian, as false
             raise ModelError(f"{name}: {one!r} is no text: put it into quotation marks.")
     return found
 

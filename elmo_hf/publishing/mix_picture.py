@@ -1,4 +1,4 @@
-"""Mixing weights as an SVG picture, in the manner of the paper's Figure 2: the darker, the more of a layer."""
+"""Draws mixing weights as SVG, like Figure 2 of the paper: the larger a weight, the darker its cell."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -10,19 +10,21 @@ DARK = (31, 111, 235)
 
 def draw_mixes(mixes: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
     """
+    Draws one row per mix.
+
     Args:
-        mixes: By place ("input", "output"), by what has learned it (a task, a model): the weight of each layer, which
-            sum to one.
+        mixes: The weights of the layers, which sum to one, by place ("input", "output") and by the name of the task or
+            model that has learned them.
     """
-    rows = [(place, name, weights) for place, found in mixes.items() for name, weights in found.items()]
+    rows = [(place, name, weights) for place, by_name in mixes.items() for name, weights in by_name.items()]
     if not rows:
         raise ValueError("There are no mixing weights to draw.")
     layers = max(len(weights) for _, _, weights in rows)
     lines = [_text(16, 24, "Mixing weights", "start", bold=True)]
     lines += [_text(LEFT + (layer + 0.5) * CELL_WIDTH, TOP - 12, f"layer {layer}") for layer in range(layers)]
     y = TOP
-    for number, (place, name, weights) in enumerate(rows):
-        if number and place != rows[number - 1][0]:
+    for row, (place, name, weights) in enumerate(rows):
+        if row and place != rows[row - 1][0]:
             y += GAP
         label = f"{name}, {place}" if name else place
         lines.append(_text(LEFT - 12, y + CELL_HEIGHT / 2 + 5, label, "end"))

@@ -1,4 +1,4 @@
-"""The mixes that a stored model has learned."""
+"""Reads the mixing weights of a saved model."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +15,11 @@ MIXERS = {"model": "mixer.", "input": "input_mixer.", "output": "output_mixer."}
 
 class Mix(NamedTuple):
     """
+    The weights of a mixer.
+
     Attributes:
-        weights: The share of each layer, token layer first.
-        gamma: What the mix is multiplied by.
+        weights: The share of each layer, the token layer first.
+        gamma: The factor on the mix.
     """
 
     weights: list[float]
@@ -25,7 +27,7 @@ class Mix(NamedTuple):
 
 
 def stored_mixes(folder: Path, config: ElmoConfig) -> dict[str, Mix]:
-    """The mixes of a model's folder by their places; only the mixers are read."""
+    """The mixes of a model's folder by place. Only the weights of the mixers are read."""
     stored: dict[str, torch.Tensor] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file:
@@ -33,10 +35,10 @@ def stored_mixes(folder: Path, config: ElmoConfig) -> dict[str, Mix]:
             stored |= {name: file.get_tensor(name).float() for name in names}
     mixes = {}
     for place, prefix in MIXERS.items():
-        found = {name.removeprefix(prefix): tensor for name, tensor in stored.items() if name.startswith(prefix)}
-        if found:
+        state = {name.removeprefix(prefix): tensor for name, tensor in stored.items() if name.startswith(prefix)}
+        if state:
             mixer = ElmoMixer(config.num_hidden_layers + 1, config.mixer_weights)
-            mixer.load_state_dict(found)
+            mixer.load_state_dict(state)
             mixes[place] = Mix(mixer.layer_weights().tolist(), mixer.gamma.item())
     return mixes
 

@@ -1,4 +1,4 @@
-"""What a published model is made of."""
+"""The files of a published model."""
 
 import json
 from fnmatch import fnmatch
@@ -20,11 +20,11 @@ CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenize
 WEIGHTS, INDEX = "model*.safetensors", "model.safetensors.index.json"
 CODE = sorted((Path(__file__).parent.parent / "modeling").glob("*_elmo.py"))
 CLASSES = {entry.name: entry for entry in MODELS}
-# Those of sentence-transformers, of which the first lists its modules.
+# The files of sentence-transformers. The first lists its modules.
 SENTENCES = ["modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"]
-# What belongs to a model: published from its folder, and gone from the repository when another one comes without it.
+# The files of a model. They are published from its folder, and removed from the repository if a later model lacks them.
 OF_THE_MODEL = [WEIGHTS, INDEX, CONVERSION, HISTORY, RESULTS, "scalar_mixes.json", "curve.svg", "mixes.svg", *SENTENCES]
-# What is published beside that as it is; the rest of a folder stays on the machine.
+# Other files that are published unchanged. All other files of a folder are not published.
 AS_IT_IS = ["tokenizer*.json", "special_tokens_map.json", "*.svg", "*.png", "LICENSE*"]
 REPLACED = [*OF_THE_MODEL, "*_elmo.py", "*.safetensors", PRETRAINING, FINETUNING]
 NEEDED = {
@@ -37,14 +37,14 @@ NEEDED = {
 
 def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]:
     """
-    All that a repository needs, from a model's folder: config with the full `auto_map`, weights, tokenizer, the code of
-    all classes, what is recorded of the model's making without places on this machine, and a card, which is made where
-    none was written by hand.
+    Collects the files of a repository from a model's folder: the config with the full `auto_map`, the weights, the
+    tokenizer, the code of all classes, the records of how the model was made (without paths of this machine), and the
+    card, which is generated unless it was written by hand.
 
     Args:
-        folder: The model's; it stays as it is.
-        stage: Gets the files that are made or changed.
-        name: The repository's.
+        folder: The model's folder. It is not changed.
+        stage: A folder for the files that are generated or changed.
+        name: The name of the repository.
 
     Returns:
         The files by their names in the repository.
@@ -71,7 +71,7 @@ def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]
 
 
 def _is_sentence_model(folder: Path) -> bool:
-    """Whether sentence-transformers finds all that it needs beside the model: modules in folders are not published."""
+    """Whether sentence-transformers needs only files beside the model: modules in folders are not published."""
     try:
         return not any(module["path"] for module in json.loads((folder / SENTENCES[0]).read_text("utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
@@ -79,7 +79,7 @@ def _is_sentence_model(folder: Path) -> bool:
 
 
 def check_model(folder: Path):
-    """Refuses a folder whose config, weights and tokenizer do not load, or not together."""
+    """Raises an error if the config, the weights or the tokenizer do not load, or do not fit each other."""
     try:
         kind = read_json_object(folder / CONFIG).get("model_type")
         if kind != ElmoConfig.model_type:
@@ -95,14 +95,14 @@ def check_model(folder: Path):
         ElmoTokenizer.from_pretrained(folder)
     except ModelError:
         raise
-    except StrictDataclassError as error:  # around the error that says what is wrong
+    except StrictDataclassError as error:  # its cause says what is wrong
         raise ModelError(f"{folder / CONFIG}: {error.__cause__ or error}") from error
     except (OSError, ValueError) as error:
         raise ModelError(f"{folder} does not load: {' '.join(str(error).split())}") from error
 
 
 def _check_weights(config: ElmoConfig, shapes: dict[str, tuple[int, ...]]):
-    """Compares all weights with what the class that was saved has, without their memory."""
+    """Compares the shapes of all weights with those of the saved class, without allocating memory."""
     name = (config.architectures or [MODELS[0].name])[0]
     if name not in CLASSES:
         raise ModelError(f"config.json says `architectures` {name}: it should be one of {', '.join(CLASSES)}.")
@@ -115,7 +115,7 @@ def _check_weights(config: ElmoConfig, shapes: dict[str, tuple[int, ...]]):
 
 
 def _check_files(folder: Path) -> list[str]:
-    """The names of all files, if those are there that a repository needs."""
+    """The names of all files. Raises an error if a file that a repository needs is missing."""
     if not folder.is_dir():
         raise ModelError(f"{folder} is no folder: name one that holds a model.")
     names = sorted(path.name for path in folder.iterdir() if path.is_file())

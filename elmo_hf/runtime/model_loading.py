@@ -13,7 +13,6 @@ from ..modeling.pretrained_elmo import ElmoPreTrainedModel
 from ..modeling.quantization_elmo import ElmoInt8Config
 from .precisions import Precision
 
-DEVICES = ("cpu", "cuda", "mps")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 Model = TypeVar("Model", bound=ElmoPreTrainedModel)
@@ -71,14 +70,16 @@ def loading_errors(name: str) -> Generator[None]:
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
-    """The device of a name, tried out; the CPU where there is no name."""
+    """The device with a name, after a trial; the CPU if there is no name."""
     try:
         device = torch.device("cpu" if name is None else name)
         torch.ones(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # by the library of each kind of device
-        suggestion = "" if str(name).partition(":")[0] in DEVICES else did_you_mean(str(name), DEVICES)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # each kind of device raises its own
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        available = ["cpu", *([] if accelerator is None else [accelerator.type])]
         raise ModelError(
-            f"The device {str(name)!r}{suggestion} is not available: choose cpu, or a device that this machine has."
+            f"The device {str(name)!r}{did_you_mean(str(name), available)} is not available: this machine has "
+            f"{' and '.join(available)}."
         ) from error
     return device
 

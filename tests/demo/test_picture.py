@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from elmo_hf.demo.picture import _apart, _outermost, draw_uses, project, snippet
+from elmo_hf.demo.picture import _outermost, _spread, draw_uses, project, snippet
 from elmo_hf.embedding import Occurrence
 from tests.conftest import ROOT
 from tests.demo.toy import toy_uses
@@ -45,7 +45,7 @@ def test_sentences_are_chosen_from_top_to_bottom_at_the_side_and_do_not_overlap(
     points = np.array([[0, 0.0], [1, 0.01], [0, 0.5], [1, 0.5], [0, 1.0], [5, 5]])
     assert _outermost(points, [0, 1, 2, 3, 4], on_the_right=True) == [4, 3, 1]
     assert _outermost(points, [0, 1, 2, 3, 4], on_the_right=False) == [4, 2, 0]
-    np.testing.assert_allclose(_apart(np.array([0.9, 0.88, 0.3, 0.29])), [0.9, 0.845, 0.3, 0.245])
+    np.testing.assert_allclose(_spread(np.array([0.9, 0.88, 0.3, 0.29])), [0.9, 0.845, 0.3, 0.245])
 
 
 def test_the_picture_is_a_png_file_and_nothing_is_left_beside_it(tmp_path):

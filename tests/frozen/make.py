@@ -1,15 +1,15 @@
 """
-Freezes repositories as this version publishes them, with the numbers that they give:
+Freezes repositories as this version publishes them, with the values that they compute:
 
-    python -m tests.frozen.make 2026-11
+    python -m tests.frozen.make 2026-11-18
 
-Do that when what is published has changed, beside those that are there: they are never made again.
+Do this when what is published has changed. Existing archives are never made again.
 """
 
 import argparse
 import json
+import tarfile
 import tempfile
-import zipfile
 from pathlib import Path
 
 import torch
@@ -48,7 +48,7 @@ MODELS = {
 
 
 def freeze(path: Path):
-    """Writes an archive with all models and `numbers.json`."""
+    """Writes an archive with all models and `numbers.json`. Its compression stores the code of all models once."""
     if path.exists():
         raise FileExistsError(f"{path} is there, and must stay as it is: give another name.")
     tokenizer = ElmoTokenizer().train_new_from_iterator(["the cat sat on the mat . 我 在"], vocab_size=20)
@@ -68,12 +68,20 @@ def freeze(path: Path):
                 (stage / "published" / name / file).write_bytes(source.read_bytes())
         numbers = numbers_of(stage / "published", trust_remote_code=False)
         (stage / "published" / "numbers.json").write_text(json.dumps(numbers))
-        with zipfile.ZipFile(path, "x", zipfile.ZIP_LZMA) as archive:
-            for file in sorted((stage / "published").rglob("*")):
-                archive.write(file, file.relative_to(stage / "published"))
+        with tarfile.open(path, "x:xz") as archive:
+            for file in sorted((stage / "published").rglob("*"), key=lambda file: (file.name, file)):
+                if file.is_file():
+                    archive.add(file, file.relative_to(stage / "published"), filter=_anonymous)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without the user and the time, which are of no interest."""
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return member
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.frozen.make", description=__doc__.split("\n\n")[0])
     parser.add_argument("name")
-    freeze(FOLDER / f"{parser.parse_args().name}.zip")
+    freeze(FOLDER / f"{parser.parse_args().name}.tar.xz")

@@ -74,8 +74,9 @@ class HubServer:
         self.faults = Faults()
         self.lock = threading.Lock()  # one request after the other reads and changes the store
         self._listeners = [_Listener(self), _Listener(self)]
-        self.endpoint, storage = (f"http://127.0.0.1:{listener.server_port}" for listener in self._listeners)
-        self.storage = f"{storage}/storage"
+        hub, storage = (listener.server_port for listener in self._listeners)
+        # Another name of this machine: the client takes all ports of one host for the Hub itself.
+        self.endpoint, self.storage = f"http://127.0.0.1:{hub}", f"http://localhost:{storage}/storage"
 
     def __enter__(self) -> "HubServer":
         for listener in self._listeners:

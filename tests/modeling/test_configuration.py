@@ -303,11 +303,11 @@ def test_absurd_sizes_are_refused(fields):
         ({"_attn_implementation": "somebody/kernel"}, "`_attn_implementation` names code on the Hub"),
         ({"_attn_implementation": {"": "somebody/kernel"}}, "`_attn_implementation` names code on the Hub"),
         ({"quantization_config": 3}, "`quantization_config` must be of type dict"),
-        ({"id2label": 3}, "malformed"),
+        ({"id2label": 3}, "malformed|id2label"),
     ],
 )
 def test_fields_of_the_base_class_are_not_taken_without_a_look(fields, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, StrictDataclassError), match=message):  # the second from older transformers
         ElmoConfig.from_dict(fields)
 
 

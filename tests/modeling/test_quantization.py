@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.version import Version
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModel, Trainer, TrainingArguments
@@ -364,6 +366,8 @@ def test_int8_weights_of_other_shapes_than_the_config_says_are_refused(tmp_path)
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
 def test_weights_that_are_not_int8_are_refused(dtype, tmp_path):
+    if dtype == torch.float32 and Version(transformers.__version__) < Version("5.22"):
+        pytest.skip("older versions of transformers convert floats to int8 before the check")
     tensors = saved(tmp_path)
     tensors["layers.0.input_weight.values"] = tensors["layers.0.input_weight.values"].to(dtype)
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
