@@ -26,6 +26,7 @@ from .text_sources import (
 
 KINDS = {".conllu": "conllu", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 KINDS |= dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll")
+KINDS |= dict.fromkeys((".fasta", ".faa", ".fas"), "fasta")  # .fa may be text in Persian
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 LONGEST_FIELD = 1 << 20  # characters of a field of CSV; a quote that never ends is found after as many
 
@@ -44,7 +45,7 @@ class Row(NamedTuple):
 
 
 def kind_of(source: str) -> str:
-    """ "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "dataset", or "text" where a file's name does not tell."""
+    """ "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "fasta" or "dataset"; "text" where a name does not tell."""
     if source == STANDARD_INPUT:
         return "text"
     if os.path.isdir(source):
