@@ -207,6 +207,11 @@ def _read_members(file: _BoundedFile, path: Path) -> dict[str, bytes]:
 def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
     """What stands before the names of the biLM's tensors."""
     prefixes = [name.removesuffix(CHAR_EMBEDDING) for name in tensors if name.endswith(CHAR_EMBEDDING)]
+    if not prefixes and any("_contextualizer." in name for name in tensors):
+        raise ConversionError(
+            f"{path} holds a language model of AllenNLP's own training (`language_model`), whose layout is not read. "
+            "Only an ELMo biLM, as in `elmo_token_embedder`, is converted."
+        )
     if not prefixes:
         raise ConversionError(
             f"{path} holds no ELMo biLM: none of its tensors ({len(tensors)}) is named …{CHAR_EMBEDDING}."

@@ -179,15 +179,15 @@ def check_variables(config: ElmoConfig, source: TensorFlowCheckpoint) -> Mapping
     found = {
         name: variable
         for name, variable in source.variables.items()
-        if name in expected or (name.startswith(SCOPE) and not _belongs_to_optimizer(name, expected))
+        if name in expected or (name.startswith(SCOPE) and not _belongs_to_optimizer(name, variable, expected))
     }
     check_arrays(expected, found, source.index)
     return found
 
 
-def _belongs_to_optimizer(name: str, expected: Views) -> bool:
-    """Whether this is what an optimiser keeps of a variable of the model, as `…/Adagrad` or `…/Adam_1`."""
-    return name.rpartition("/")[0] in expected
+def _belongs_to_optimizer(name: str, variable: Variable, expected: Views) -> bool:
+    """Whether an optimiser keeps this of a variable of the model (`…/Adagrad`, `…/Adam_1`), or of its own steps."""
+    return name.rpartition("/")[0] in expected or not variable.shape
 
 
 def checkpoint_views(model: ElmoForPreTraining, tied: bool = False) -> Views:

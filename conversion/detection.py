@@ -26,6 +26,7 @@ from .options import parse_object
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 HDF5_ENDINGS, ALLENNLP_ENDINGS = (".hdf5", ".h5"), (".th", ".tar.gz")
+ALLENNLP_NAMES = ("model.tar.gz", "best.th", "weights.th")  # the first one may hold the options too
 PICKLES = (TOKEN_EMBEDDER_FILE, ENCODER_FILE)
 VOCAB_FILE = "vocab.txt"
 KNOWN = (
@@ -123,7 +124,7 @@ def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
     if weights := [path for path in names if path.suffix in HDF5_ENDINGS]:
         finders["bilm-hdf5"] = lambda: _hdf5(_only(weights, folder, "HDF5 weights"), given)
     if states := [path for path in names if path.name.endswith(ALLENNLP_ENDINGS)]:
-        best = [path for path in states if path.name in ("best.th", "weights.th", "model.tar.gz")]
+        best = [folder / name for name in ALLENNLP_NAMES if folder / name in states]
         finders["allennlp"] = lambda: Detected(
             "allennlp", {"weights": _only(best[:1] or states, folder, "state dicts")} | given
         )

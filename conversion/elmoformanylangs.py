@@ -117,7 +117,10 @@ def describe_elmoformanylangs(folder: str | os.PathLike) -> tuple[ElmoConfig, bo
     """The config of what [`convert_elmoformanylangs`] converts, and whether it has a softmax; checks the weights."""
     read = read_folder(folder)
     check_tensors(read, {name: _load(read.folder / name) for name in (TOKEN_EMBEDDER_FILE, ENCODER_FILE)})
-    return read.config, _read_classifier(read) is not None
+    has_softmax = _read_classifier(read) is not None
+    if has_softmax:
+        read.config.update(_softmax_fields(read))
+    return read.config, has_softmax
 
 
 # ---- What the folder says
@@ -333,9 +336,7 @@ def model_of(
     path = folder / TOKEN_EMBEDDER_FILE
     check_tensors(read, tensors)
     if classifier is not None:
-        samples = (read.architecture.get("classifier") or {}).get("n_samples")
-        if isinstance(samples, int) and 0 < samples < config.vocab_size:
-            config.update({"softmax_type": "sampled", "softmax_samples": samples})
+        config.update(_softmax_fields(read))
     model = ElmoModel(config) if classifier is None else ElmoForPreTraining(config)
     elmo = model.elmo if isinstance(model, ElmoForPreTraining) else model
     fill_views(_token_views(elmo), tensors[TOKEN_EMBEDDER_FILE], path)
@@ -395,6 +396,15 @@ def _read_classifier(read: ManyLangsFolder) -> dict[str, torch.Tensor] | None:
     if not (read.folder / WORDS_FILE).is_file():
         raise ConversionError(f"{read.folder / WORDS_FILE} is missing: {CLASSIFIER_FILE} predicts its words.")
     return _load(path)
+
+
+def _softmax_fields(read: ManyLangsFolder) -> dict[str, Any]:
+    """The config fields of the softmax that a classifier becomes."""
+    classifier = read.architecture.get("classifier")
+    samples = classifier.get("n_samples") if isinstance(classifier, dict) else None
+    if type(samples) is not int or not 0 < samples < read.config.vocab_size:
+        return {"softmax_type": "full"}
+    return {"softmax_type": "sampled", "softmax_samples": samples}
 
 
 @torch.no_grad()

@@ -55,8 +55,9 @@ class Original(NamedTuple):
         name: That of its folder.
         folder: With the card, the config and the facts.
         facts: `names` (what its authors call it), `files` (by use: `url`, `size`, `sha256`; the last two `null` where
-            unknown), `parameters`, `presumed` (fields of the config that no source tells) and `layer_0` (`source`,
-            `tolerance`, and `values`: sentence, word and first component each; `null` where none are known).
+            unknown, the first where the file is in an archive), `archive` (its address, where there is one),
+            `parameters`, `presumed` (fields of the config that no source tells) and `layer_0` (`source`, `tolerance`,
+            and `values`: sentence, word and first component each; `null` where none are known).
     """
 
     name: str
@@ -129,6 +130,11 @@ def convert_original(
         raise ConversionError("Give the files, or an address to download them from, not both.")
     if with_vocab and "vocab" not in original.facts["files"]:
         raise ConversionError(f"No vocabulary was published with {original.name}.")
+    if weights is None and (archive := original.facts.get("archive")) is not None:
+        raise ConversionError(
+            f"{original.name} is published as one archive, {archive}: fetch and unpack it, and give both files "
+            "(--weights and --options)."
+        )
     require_h5py()  # before a long download
     with full_disk_errors(out), staged_folder(out) as stage:
         checks, urls = Checks([], []), {}

@@ -95,6 +95,8 @@ class TensorFlowCheckpoint:
     def _read_header(self, value: bytes):
         fields = _message(value)
         self.num_shards = fields.get(1, [1])[-1]
+        if not isinstance(self.num_shards, int):
+            raise ValueError("the number of data files is missing")
         if fields.get(2, [0])[-1] != 0:
             raise ConversionError(f"{self.index}: the numbers are big-endian, which is not read.")
 

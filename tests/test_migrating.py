@@ -189,6 +189,37 @@ def all_layers_choices_and_the_texts_are_of_the_words_alone(names, bilm):
     assert_close(names.layer_means, np.stack([each.mean(axis=1) for each in layers]))
 
 
+@under("ELMoForManyLangs: `Embedder.sents2elmo`")
+def sentences_are_arrays_of_the_mean_one_layer_or_all(names, bilm):
+    for words, mean, first, every in zip(names.sentences, names.vectors, names.first, names.every, strict=True):
+        layers = word_layers(bilm, words)
+        assert_close(mean, layers.mean(axis=0))
+        assert_close(first, layers[1])
+        assert_close(every, layers)
+
+
+@under("bilm-tf: `Batcher`, `BidirectionalLanguageModel`")
+def what_the_graph_gave_is_there_under_the_same_names(names, bilm):
+    begin, end = ([259, mark, 260] + [261] * 47 for mark in (257, 258))
+    rows = [np.array([begin, *map(spelled, words), end]) for words in names.sentences]
+    np.testing.assert_array_equal(names.ids, padded(rows, 0))
+    layers = [word_layers(bilm, words) for words in names.sentences]
+    assert_close(names.lm_embeddings, padded(layers, 1))
+    assert_close(names.weighted_op, padded([each.mean(axis=0) for each in layers], 0))
+    assert names.lengths.tolist() == [len(words) for words in names.sentences]
+    assert names.mask.tolist() == [[1] * 5, [1, 1, 0, 0, 0]]
+
+
+@under("bilm-tf: `dump_bilm_embeddings`")
+def the_state_goes_on_from_line_to_line(names, bilm):
+    state = None
+    with names.h5py.File("embeddings.hdf5") as file:
+        assert len(file) == len(FILE.splitlines())
+        for number, line in enumerate(FILE.splitlines()[:6]):  # rounding grows from line to line
+            layers, state = bilm_layers(bilm, line.split(), state)
+            assert_close(file[str(number)][...], layers[:, 1:-1])
+
+
 @under("State, and warming up")
 def the_second_call_goes_on_from_the_end_of_the_first(names, bilm):
     for row, words in enumerate(names.sentences):

@@ -66,7 +66,7 @@ def embed(
         typer.Option("--format", help="Format of the output. Default: by the file name.", show_default=False),
     ] = None,
     input_format: Annotated[
-        Literal["text", "conll", "conllu", "jsonl", "csv", "tsv", "parquet"] | None,
+        Literal["text", "conll", "conllu", "jsonl", "csv", "tsv", "parquet", "fasta"] | None,
         typer.Option(
             help="Format of the inputs. Default: by the file names; standard input is text.", show_default=False
         ),
@@ -106,7 +106,8 @@ def embed(
     """
     Embed a corpus.
 
-    The corpus may have any size. Each line of the input becomes one record of the output. A run that was stopped at any
+    The corpus may have any size. Each line of the input becomes one record of the output. Of FASTA files (.fasta, .faa,
+    .fas) each sequence becomes a record with its id, and each letter is a word. A run that was stopped at any
     moment continues with --resume, and writes the same file. Several processes share the work when launched with
     torchrun or accelerate.
 

@@ -1,7 +1,8 @@
 """
-Streams the records of a corpus from text, CoNLL, JSON lines, CSV, TSV, Parquet, datasets and standard input.
+Streams the records of a corpus from text, CoNLL, JSON lines, CSV, TSV, Parquet, FASTA, datasets and standard input.
 
-Each line is one record, and a blank line is an empty record. In CoNLL files each sentence is one record.
+Each line is one record, and a blank line is an empty record. In CoNLL files each sentence is one record, in FASTA files
+each sequence.
 """
 
 import os
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ..data.conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
+from ..data.fasta import fasta_records
 from ..data.tables import Row, find_column, json_rows, kind_of, table_rows
 from ..data.text_sources import (
     STANDARD_INPUT,
@@ -31,7 +33,8 @@ OUTPUT_COLUMNS = ("text", "words", "vectors")
 COLUMNS = ("text", "sentence", "words", "tokens")  # usual names of the column with the text
 ROWS = 100  # rows of Parquet read at a time; a row may be a whole book
 
-Kind = Literal["text", "conll", "conllu", "jsonl", "csv", "tsv", "parquet"]
+Kind = Literal["text", "conll", "conllu", "jsonl", "csv", "tsv", "parquet", "fasta"]
+FASTA_COLUMNS = ("id", "description")  # the first one is always kept
 
 
 class Record(NamedTuple):
@@ -104,6 +107,9 @@ class ReadingOptions:
             if self.keep_columns:
                 raise TextError(f"{source_name(name)} is text, which has no columns to keep.")
             return Source(name, size, lambda report: self._from_lines(name, report))
+        if kind == "fasta":
+            self._check_fasta_columns(name)
+            return Source(name, size, lambda report: self._from_sequences(name, report))
         if kind == "jsonl":
             return Source(name, size, lambda report: self._from_rows(json_rows(name, report)))
         delimiter = "," if kind == "csv" else "\t"
@@ -145,6 +151,26 @@ class ReadingOptions:
 
     def _of_text(self, text: str) -> Record:
         return Record(text, split_words(text) if self.words else None)
+
+    # ---- sequences
+
+    def _check_fasta_columns(self, name: str):
+        for column in self.keep_columns if self.keep_columns != ALL_COLUMNS else ():
+            if column not in FASTA_COLUMNS:
+                suggestion = did_you_mean(column, FASTA_COLUMNS)
+                raise TextError(
+                    f"{name} has no column {column!r}{suggestion} to keep: choose from {', '.join(FASTA_COLUMNS)}."
+                )
+
+    def _from_sequences(self, name: str, report: Report) -> Iterator[Record | TextError]:
+        """Every letter is a word."""
+        wanted = FASTA_COLUMNS if self.keep_columns == ALL_COLUMNS else ("id", *self.keep_columns)
+        for found in fasta_records(name, report):
+            if isinstance(found, TextError):
+                yield found
+            else:
+                columns = {column: getattr(found, column) for column in FASTA_COLUMNS if column in wanted}
+                yield Record(found.sequence, list(found.sequence), columns)
 
     # ---- rows
 

@@ -26,6 +26,7 @@ from .text_sources import (
 
 KINDS = {".conllu": "conllu", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 KINDS |= dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll")
+KINDS |= dict.fromkeys((".fasta", ".faa", ".fas"), "fasta")  # .fa may be text in Persian
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 LONGEST_FIELD = 1 << 20  # characters of a CSV field; a missing closing quote is noticed after this many
 
@@ -47,7 +48,8 @@ class Row(NamedTuple):
 
 def kind_of(source: str) -> str:
     """
-    The kind of a source: "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "dataset", or "text" for any other name.
+    The kind of a source: "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "fasta", "dataset", or "text" for any other
+    name.
     """
     if source == STANDARD_INPUT:
         return "text"

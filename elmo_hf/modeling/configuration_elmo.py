@@ -541,7 +541,7 @@ def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
         "char_embedding_size": characters["embedding"]["dim"],
         "char_filters": [list(entry) for entry in characters["filters"]],
         "char_activation": characters["activation"],
-        "num_highway_layers": characters.get("n_highway", 0),
+        "num_highway_layers": characters.get("n_highway") or 0,
     }
 
 

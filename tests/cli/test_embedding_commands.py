@@ -157,3 +157,32 @@ def test_the_first_argument_is_the_model_if_it_can_be_no_text(folder, text, argu
 def test_a_model_alone_is_not_enough(folder, text):
     with pytest.raises(typer.BadParameter, match="name at least one file or dataset"):
         model_and_inputs(["folder"])
+
+
+FASTA = ">sp|P1|A first\nSEQ\nWENCE\n>two\nPROTEIN\n>none\n"
+
+
+@pytest.mark.parametrize("name", ["proteins.fasta", "proteins.faa.gz", "proteins.fa"])
+def test_every_sequence_of_fasta_is_a_record_with_its_id(run, folder, text, name, tmp_path):
+    (tmp_path / name).write_bytes(gzip.compress(FASTA.encode()) if name.endswith(".gz") else FASTA.encode())
+    options = ["--input-format", "fasta"] if name.endswith(".fa") else []
+    code, output, error = run("embed", folder, name, "--out", "out.parquet", *options)
+    assert (code, output, error) == (0, "out.parquet: 3 records, 15 words\n", "")
+    rows = pytest.importorskip("pyarrow.parquet").read_table("out.parquet").to_pylist()
+    assert [row["id"] for row in rows] == ["sp|P1|A", "two", "none"]
+    expected = ElmoEmbedder.from_pretrained(folder).embed([list("SEQWENCE"), list("PROTEIN"), []])
+    for row, vectors in zip(rows, expected, strict=True):
+        np.testing.assert_allclose(np.array(row["vectors"]).reshape(vectors.shape), vectors, atol=1e-5)
+    for out in ("out.hdf5", "out.npy"):  # of residues, and of proteins
+        pooling = ["--pooling", "mean"] if out == "out.npy" else []
+        assert run("embed", folder, name, "--out", out, *pooling, *options)[0] == 0
+    np.testing.assert_allclose(np.load("out.npy")[1], expected[1].mean(axis=0), atol=1e-5)
+
+
+def test_the_description_of_a_sequence_is_kept_if_it_is_asked_for(run, folder, text, tmp_path):
+    (tmp_path / "a.fasta").write_text(FASTA)
+    assert run("embed", folder, "a.fasta", "--out", "out.parquet", "--keep-columns", "description")[0] == 0
+    rows = pytest.importorskip("pyarrow.parquet").read_table("out.parquet").to_pylist()
+    assert (rows[0]["id"], rows[0]["description"]) == ("sp|P1|A", "first")
+    code, _, error = run("embed", folder, "a.fasta", "--out", "b.parquet", "--keep-columns", "organism")
+    assert (code, "choose from id, description" in error) == (2, True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from elmo_hf import ElmoLanguageModel
-from elmo_hf.conversion import ConversionError, convert_bilm_checkpoint, read_provenance
+from elmo_hf.conversion import ConversionError, convert_bilm_checkpoint, export_bilm_hdf5, read_provenance
 from tests.conftest import find_data
 from tests.conversion.refusals import assert_refused
 from tests.conversion.tf_checkpoint_writer import write_checkpoint
@@ -107,6 +107,21 @@ def test_scores_and_perplexity_are_those_of_the_original_loss(name, tmp_path):
                 np.testing.assert_allclose(-found.sum(), total, rtol=1e-5)
 
 
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["chars", "chars-no-projection", "words"])
+def test_the_encoder_goes_back_to_the_weights_that_the_original_dumped(name, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    folder = find_data("fixtures", "tf-checkpoints", name)
+    export_bilm_hdf5(convert_bilm_checkpoint(folder, tmp_path / "out"), tmp_path / "back")
+    with h5py.File(tmp_path / "back" / "weights.hdf5") as found, h5py.File(folder / "weights.hdf5") as expected:
+        names: list[str] = []
+        expected.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        names = [name for name in names if not name.startswith("softmax") and "Adagrad" not in name]
+        assert len(names) > 10
+        for array in names:
+            assert np.array_equal(found[array][...], expected[array][...]), array
+
+
 # ---- All shapes, against the reference
 
 
@@ -145,7 +160,8 @@ def write_original(folder, options, arrays, words=WORDS, **options_of_table):
     folder.mkdir(parents=True, exist_ok=True)
     variables = {f"lm/{name}": array for name, array in arrays.items()}
     variables |= {f"{name}/Adagrad": np.ones_like(array) for name, array in variables.items()}
-    scalars = {"global_step": np.array(3.0, np.float32), "train_perplexity": np.array(0, np.float32)}
+    variables |= {f"{name}/Adam_1": np.ones_like(array) for name, array in arrays.items() if "embed" in name}
+    scalars = {"lm/beta1_power": np.array(0.9, np.float32), "global_step": np.array(3.0, np.float32), "train_perplexity": np.array(0, np.float32)}
     write_checkpoint(folder / "model.ckpt-3", variables | scalars, **options_of_table)
     (folder / "options.json").write_text(json.dumps(options))
     (folder / "vocab.txt").write_text("\n".join(words) + "\n", "utf-8")
@@ -187,6 +203,7 @@ SHAPES = {
     "tied, no projection": TINY
     | {"share_embedding_softmax": True, "lstm": TINY["lstm"] | {"dim": 4}, "sample_softmax": False},
     "three layers, no skip": TINY | {"lstm": TINY["lstm"] | {"n_layers": 3, "use_skip_connections": False}},
+    "highway layers null": TINY | {"char_cnn": CHARACTERS | {"n_highway": None}},
     "no highway": TINY | {"char_cnn": {name: value for name, value in CHARACTERS.items() if name != "n_highway"}},
 }
 

@@ -1,7 +1,9 @@
 """ELMoForManyLangs: the ids and vectors of the original program, and clear refusals."""
 
 import json
+import os
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoLanguageModel, ElmoModel, ElmoStates, ElmoTokenizer
 from elmo_hf.conversion import ConversionError, convert_elmoformanylangs, read_provenance
 from elmo_hf.conversion.elmoformanylangs import read_dictionary
+from tests.bare_python import BARE, PRELUDE
 from tests.conftest import find_data
 from tests.conversion.refusals import assert_refused, damages
 
@@ -396,3 +399,32 @@ def test_damage_is_refused_or_gives_a_model(folder, tmp_path, damage, name):
         shutil.rmtree(tmp_path / "new")
     finally:
         (folder / name).write_bytes(content)
+
+
+@pytest.mark.golden
+@pytest.mark.medium
+def test_model_and_tokenizer_load_as_remote_code_and_give_the_vectors(tmp_path):
+    fixture = find_data("fixtures", "elmoformanylangs", "both-cnn-elmo")
+    out = convert_elmoformanylangs(fixture, tmp_path / "out")
+    code = """
+import json
+import numpy as np
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+folder, fixture = sys.argv[1:]
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model = AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
+expected = np.load(fixture + "/vectors.npz")
+for number, words in enumerate(json.load(open(fixture + "/../sentences.json", encoding="utf-8"))):
+    for batch in (tokenizer([words], is_split_into_words=True, return_tensors="pt"),
+                  tokenizer([" ".join(words)], return_tensors="pt")):
+        with torch.no_grad():
+            layers = torch.cat(model(**batch, output_hidden_states=True).hidden_states)[:, 1:-1].numpy()
+        np.testing.assert_allclose(layers, expected[f"alone_{number}"], rtol=1e-6, atol=1e-6)
+print("equal")
+"""
+    environment = os.environ | {"HF_MODULES_CACHE": str(tmp_path / "modules")}
+    command = [*BARE, PRELUDE + code, str(out), str(fixture)]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert result.stdout == "equal\n", result.stderr

@@ -95,7 +95,7 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path):
     assert_refused(
         tmp_path, lambda out: convert_original("elmo-huge", out), f"'elmo-huge' .*: choose from {names[0]}, "
     )
-    assert len(names) == 7
+    assert len(names) == 8
 
 
 # ---- The wrong files
@@ -300,3 +300,9 @@ def test_a_conversion_from_allennlp_counts_the_same_parameters(tmp_path):
         "allennlp", {"weights": {"name": path.name, "sha256": sha256(path)}}
     )  # fmt: skip
     assert found["parameters"] == count_parameters(ElmoModel.from_pretrained(tmp_path / "out"))
+
+
+def test_a_model_in_an_archive_says_where_it_is_and_takes_its_files(tmp_path):
+    assert_refused(tmp_path, lambda out: convert_original("seqvec", out), r"seqvec\.zip: fetch and unpack it")
+    config = find_original("SeqVec").config
+    assert (config.num_hidden_layers, config.cell_size, config.hidden_size) == (2, 4096, 1024)

@@ -120,6 +120,7 @@ SLICE = field(7, field(1, b""))
         (table({b"": field(1, 1), b"a": field(2, 5)}), "a message is missing"),
         (table({b"": field(1, 1), b"a": field(2, field(2, field(1, 1)) * 100)}), "100 dimensions"),
         (table({b"": field(1, 1) + field(2, 1)}), "big-endian"),
+        (table({b"": field(1, b"many")}), "the number of data files is missing"),
         (table({b"": field(1, 1)}, compression=1), "compressed"),
     ],
 )
