@@ -278,6 +278,7 @@ def analyze_samples(
             settings=settings,
             vectors_file=vectors and absolute(vectors),
             vectors_size=vectors_size,
+            report=lambda line: typer.echo(line, err=True) if _has_terminal() else None,
         )
     _report(curve, json_file, picture, analysis.draw_samples)
 
