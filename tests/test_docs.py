@@ -16,6 +16,8 @@ from tests.models import TINY, tiny_model
 
 pytestmark = pytest.mark.medium
 
+CONLLU = [(1, "They", "PRON"), (2, "saw", "VERB"), (3, "play", "NOUN"), (4, ".", "PUNCT")]
+
 
 def code_blocks(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), flags=re.DOTALL)
@@ -94,11 +96,8 @@ def test_the_commands_of_the_analysis_run(folders, tmp_path, monkeypatch):
     for name in ("train", "test"):
         (tmp_path / f"{name}.tsv").write_text("the bank\t1\tmoney\na bank\t1\triver\n")
     for name in ("train", "dev", "test"):
-        rows = [
-            f"{place}\t{word}\t_\t{tag}\t{tag}" + "\t_" * 5
-            for place, (word, tag) in enumerate(zip("abcd", "XYXY", strict=True), 1)
-        ]
-        (tmp_path / f"{name}.conllu").write_text("\n".join([*rows, "", *rows, ""]))
+        rows = "".join(f"{place}\t{word}\t_\t{tag}\t{tag}" + "\t_" * 5 + "\n" for place, word, tag in CONLLU)
+        (tmp_path / f"{name}.conllu").write_text(f"{rows}\n{rows}\n")
         (tmp_path / f"{name}.conll").write_text("a X\nb Y\n\nc X\n")
     (tmp_path / "corpus.txt").write_text("They saw a play .\nA play by Anna .\nThey play .\n")
     text = (ROOT / "docs" / "analysis.md").read_text("utf-8")

@@ -1,7 +1,7 @@
 """Vectors of senses, learned in one pass over a text, and the sense that is nearest to another vector."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -97,39 +97,35 @@ class Occurrences(NamedTuple):
     @classmethod
     def to_learn_from(cls, sentences: Sequence[SenseSentence], table: SenseTable) -> "Occurrences":
         """An occurrence with two senses is there twice, once for each."""
-        return cls._of(
-            (sentence.words, [
-                ((instance.start, instance.end), number, table.row(key_of(instance), sense))
-                for instance in sentence.instances
-                if (number := table.numbers.get(key_of(instance))) is not None
-                for sense in instance.senses
-            ])
-            for sentence in sentences
-        )  # fmt: skip
+        return cls._of(sentences, table, lambda one, _: [table.row(key_of(one), sense) for sense in one.senses])
 
     @classmethod
     def to_test(cls, sentences: Sequence[SenseSentence], table: SenseTable) -> "Occurrences":
         """Each once."""
-        counter = iter(range(sum(len(sentence.instances) for sentence in sentences)))
-        return cls._of(
-            (sentence.words, [
-                ((instance.start, instance.end), number, place)
-                for instance, place in zip(sentence.instances, counter, strict=False)
-                if (number := table.numbers.get(key_of(instance))) is not None
-            ])
-            for sentence in sentences
-        )  # fmt: skip
+        return cls._of(sentences, table, lambda _, place: [place])
 
     @classmethod
-    def _of(cls, found: Iterable[tuple[list[str], list[tuple[Span, int, int]]]]) -> "Occurrences":
-        chosen = [(words, occurrences) for words, occurrences in found if occurrences]
-        flat = [occurrence for _, occurrences in chosen for occurrence in occurrences]
-        return cls(
-            [words for words, _ in chosen],
-            [[span for span, _, _ in occurrences] for _, occurrences in chosen],
-            np.array([number for _, number, _ in flat], dtype=int),
-            np.array([label for _, _, label in flat], dtype=int),
-        )
+    def _of(
+        cls, sentences: Sequence[SenseSentence], table: SenseTable, labels: Callable[[SenseInstance, int], list[int]]
+    ) -> "Occurrences":
+        words: list[list[str]] = []
+        spans: list[list[Span]] = []
+        keys: list[int] = []
+        chosen: list[int] = []
+        place = 0  # of the instance among all of the text
+        for sentence in sentences:
+            own: list[Span] = []
+            for instance in sentence.instances:
+                if (key := table.numbers.get(key_of(instance))) is not None:
+                    found = labels(instance, place)
+                    own += [(instance.start, instance.end)] * len(found)
+                    keys += [key] * len(found)
+                    chosen += found
+                place += 1
+            if own:
+                words.append(sentence.words)
+                spans.append(own)
+        return cls(words, spans, np.array(keys, dtype=int), np.array(chosen, dtype=int))
 
 
 class NearestSenses:

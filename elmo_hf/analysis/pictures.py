@@ -23,6 +23,7 @@ ENDINGS = (".png", ".svg")
 RESOLUTION = 150  # dots per inch
 COLOURS = ("#9fb4cc", "#5b8fd6", "#1b4f9c", "#d4550b", "#3f8f5f", "#8a5aa8", "#b8a02e", "#57606a")
 GREY = "#57606a"
+LEFT_WIDTH, RIGHT_WIDTH, LINE = 38, 88, 0.16  # of the table of neighbours: characters, and inches
 
 
 def save_picture(figure: "Figure", path: str | os.PathLike):
@@ -37,7 +38,10 @@ def save_picture(figure: "Figure", path: str | os.PathLike):
 
 
 def draw_senses(results: SenseResults) -> "Figure":
-    """Accuracy by group of words: a bar for the nearest mean in each representation, a line for the baseline."""
+    """
+    Accuracy by group of words: a bar for the nearest mean in each representation, a line for the baseline, and a cross
+    for the nearest occurrences in the top layer.
+    """
     figure, axes = _figure(max(6.0, 1.5 * len(results.groups)), 4.0)
     count = len(results.representations)
     series = {name: results.accuracy[1 + place] for place, name in enumerate(results.representations)}
@@ -47,9 +51,9 @@ def draw_senses(results: SenseResults) -> "Figure":
         label = results.methods[0] if place == 0 else None
         axes.plot([place - width / 2, place + width / 2], [value, value], color="black", linewidth=1.5, label=label)
     if results.neighbors:
-        best = results.accuracy[1 + count :].max(axis=0) * 100
-        label = f"best layer, {results.neighbors} nearest"
-        axes.plot(np.arange(len(best)), best, "x", color="black", markersize=6, label=label)
+        top = max(place for place, name in enumerate(results.representations) if name.startswith("layer"))
+        values, label = 100 * results.accuracy[1 + count + top], results.methods[1 + count + top]
+        axes.plot(np.arange(len(values)), values, "x", color="black", markersize=6, label=label)
     axes.set_ylabel("right senses, %")
     axes.set_title("Word senses: the nearest mean vector, by layer", fontsize=11)
     _legend(axes)
@@ -137,19 +141,19 @@ def _draw_measures(axes: Any, similarity: LayerSimilarity):
     axes.legend(frameon=False, fontsize=9)
 
 
-def draw_neighbors(table: NeighborsTable, width: int = 60) -> "Figure":
+def draw_neighbors(table: NeighborsTable) -> "Figure":
     """The table as the paper has it: on the left a word or its sentence, on the right its nearest neighbours."""
     cells: list[tuple[str, str]] = [("Source", "Nearest neighbours")]
     for word in dict.fromkeys(row.word for row in table.rows):
         rows = [row for row in table.rows if row.word == word]
         near = ", ".join(found.word for found in rows[0].words) or "no vector"
-        cells.append((f"{table.static}: {word}", _wrapped(near, width)))
+        cells.append((f"{table.static}: {word}", _wrapped(near, RIGHT_WIDTH)))
         for row in rows:
             before, after = row.sentence[: row.start], row.sentence[row.end :]
-            uses = "\n".join(_wrapped(f"{use.similarity:.2f}  {use.marked()}", width) for use in row.uses)
-            cells.append((_wrapped(f"{before}[{row.word}]{after}", width // 2), uses or "no use in the corpus"))
+            uses = "\n".join(_wrapped(f"{use.similarity:.2f}  {use.marked()}", RIGHT_WIDTH) for use in row.uses)
+            cells.append((_wrapped(f"{before}[{row.word}]{after}", LEFT_WIDTH), uses or "no use in the corpus"))
     heights = [max(left.count("\n"), right.count("\n")) + 1.6 for left, right in cells]
-    figure, axes = _figure(10.0, 0.19 * sum(heights) + 0.2)
+    figure, axes = _figure(10.0, LINE * sum(heights) + 0.2)
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(sum(heights), 0)
@@ -157,7 +161,7 @@ def draw_neighbors(table: NeighborsTable, width: int = 60) -> "Figure":
     for place, ((left, right), height) in enumerate(zip(cells, heights, strict=True)):
         style = {"va": "top", "fontsize": 9, "weight": "bold" if place == 0 else "normal", "parse_math": False}
         axes.text(0.0, top + 0.3, left, **style)
-        axes.text(0.38, top + 0.3, right, **style)
+        axes.text(0.3, top + 0.3, right, **style)
         top += height
         axes.axhline(top, color=GREY, linewidth=0.6)
     return figure

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -138,88 +139,101 @@ def probe(
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"Each seed is used once, and there is at least one, found {list(seeds)}.")
     parts = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
-    for part, sentences in parts.items():
+    for name, sentences in parts.items():
         if not any(sentence.words for sentence in sentences):
-            raise TextError(f"The part {part!r} has no words.")
+            raise TextError(f"The part {name!r} has no words.")
     task = TaggingTask.of([sentence for sentences in parts.values() for sentence in sentences])
     task.check_variety(train, "the training data")
-    names = [*representation_names(embedder), CONCATENATION]
+    data = {name: _Part(sentences, train, task.labels) for name, sentences in parts.items()}
     identity = {
         "analysis": "probe",
         "model": model_digest(embedder),
-        "data": digest((part, sentence) for part, sentences in parts.items() for sentence in sentences),
+        "data": digest((name, sentence) for name, sentences in parts.items() for sentence in sentences),
     }
     with WorkFolder(work, identity) as folder:
-        vectors: dict[str, torch.Tensor] = {}
-        tags = {part: _tag_numbers(sentences, task) for part, sentences in parts.items()}
-        is_unknown = {part: _unknown(sentences, train) for part, sentences in parts.items()}
-        records = []
-        for seed in seeds:
 
-            def learn(seed: int = seed) -> dict[str, Any]:
-                for part, sentences in parts.items():
-                    if part not in vectors:  # not before they are needed: the folder may have all results
-                        vectors[part] = _vectors(embedder, sentences, folder, part, progress)
-                probes = Probes(vectors["train"], tags["train"], embedder.num_layers, len(task.labels), seed)
-                probes.learn(vectors["dev"], tags["dev"], settings, progress is True)
-                return {
-                    part: _accuracies(probes, vectors[part], tags[part], is_unknown[part])
-                    for part in parts
-                    if part != "train"
-                }
+        def learn(seed: int) -> dict[str, Any]:
+            for name, part in data.items():
+                part.embed(embedder, folder, name, progress)
+            probes = Probes(data["train"].vectors, data["train"].tags, embedder.num_layers, len(task.labels), seed)
+            probes.learn(data["dev"].vectors, data["dev"].tags, settings, progress is True)
+            return {name: part.accuracies(probes) for name, part in data.items() if name != "train"}
 
-            records.append(folder.record(f"seed-{seed}-{digest([settings])}", learn))
-    scores = {}
-    for part in parts:
-        if part != "train":
-            found = [record[part] for record in records]
-            baseline = _most_frequent_tags(train, parts[part]) == np.concatenate([some.tags for some in parts[part]])
-            scores[part] = ProbeScores(
-                words=len(tags[part]),
-                unknown_words=int(is_unknown[part].sum()),
-                accuracy=np.array([record["accuracy"] for record in found]),
-                unknown_accuracy=np.array([record["unknown_accuracy"] for record in found], dtype=float),
-                baseline=_mean(baseline),
-                unknown_baseline=_mean(baseline[is_unknown[part].numpy()]),
-            )
-    return ProbeResults(names, task.labels, list(seeds), len(tags["train"]), scores, asdict(settings))
+        records = [folder.record(f"seed-{seed}-{digest([settings])}", partial(learn, seed)) for seed in seeds]
+    scores = {name: part.scores([record[name] for record in records]) for name, part in data.items() if name != "train"}
+    names = [*representation_names(embedder), CONCATENATION]
+    return ProbeResults(names, task.labels, list(seeds), len(data["train"].tags), scores, asdict(settings))
 
 
-# ---- data
+class _Part:
+    """
+    A part of the data.
+
+    Args:
+        sentences: Its sentences.
+        train: The training data, which decide what is unknown.
+        labels: All tags.
+
+    Attributes:
+        tags: Numbers, `(words,)`.
+        vectors: Of all words in half precision, `(words, representations, hidden_size)`, after [`_Part.embed`].
+    """
+
+    def __init__(self, sentences: Sequence[TaggedSentence], train: Sequence[TaggedSentence], labels: Sequence[str]):
+        numbers = {tag: number for number, tag in enumerate(labels)}
+        known = {word for sentence in train for word in sentence.words}
+        self._words = [sentence.words for sentence in sentences]
+        self.tags = torch.tensor([numbers[tag] for sentence in sentences for tag in sentence.tags or ()])
+        self._is_unknown = torch.tensor([word not in known for words in self._words for word in words])
+        answers = torch.tensor([numbers[tag] for tag in _most_frequent_tags(train, self._words)])
+        self._baseline = answers == self.tags
+        self.vectors = torch.empty(0)
+
+    def embed(self, embedder: ElmoEmbedder, work: WorkFolder, name: str, progress: Progress):
+        """Computes the vectors, if they are not there."""
+        if len(self.vectors):
+            return
+        spans = [[(place, place + 1) for place in range(len(words))] for words in self._words]
+        shape = len(self.tags), len(representation_names(embedder)), embedder.hidden_size
+        self.vectors = torch.empty(shape, dtype=torch.float16)
+        for block in span_blocks(embedder, self._words, spans, work=work, name=name, progress=progress):
+            self.vectors[block.spans] = torch.from_numpy(block.vectors).transpose(0, 1).half()
+
+    def accuracies(self, probes: "Probes") -> dict[str, list[float | None]]:
+        """Of each probe, on all and on unknown words."""
+        is_right = (probes.predict(self.vectors) == self.tags).double()
+        unknown = is_right[:, self._is_unknown]
+        return {
+            "accuracy": is_right.mean(dim=1).tolist(),
+            "unknown_accuracy": unknown.mean(dim=1).tolist() if unknown.numel() else [None] * len(unknown),
+        }
+
+    def scores(self, records: Sequence[dict[str, Any]]) -> ProbeScores:
+        """
+        Args:
+            records: Of each seed, what [`_Part.accuracies`] gave.
+        """
+        unknown = self._baseline[self._is_unknown]
+        return ProbeScores(
+            words=len(self.tags),
+            unknown_words=len(unknown),
+            accuracy=np.array([record["accuracy"] for record in records]),
+            unknown_accuracy=np.array([record["unknown_accuracy"] for record in records], dtype=float),
+            baseline=self._baseline.double().mean().item(),
+            unknown_baseline=unknown.double().mean().item(),  # of nothing it is `nan`
+        )
 
 
-def _tag_numbers(sentences: Sequence[TaggedSentence], task: TaggingTask) -> torch.Tensor:
-    numbers = {tag: number for number, tag in enumerate(task.labels)}
-    return torch.tensor([numbers[tag] for sentence in sentences for tag in sentence.tags or ()])
-
-
-def _unknown(sentences: Sequence[TaggedSentence], train: Sequence[TaggedSentence]) -> torch.Tensor:
-    known = {word for sentence in train for word in sentence.words}
-    return torch.tensor([word not in known for sentence in sentences for word in sentence.words])
-
-
-def _most_frequent_tags(train: Sequence[TaggedSentence], sentences: Sequence[TaggedSentence]) -> np.ndarray:
+def _most_frequent_tags(train: Sequence[TaggedSentence], sentences: Sequence[Sequence[str]]) -> list[str]:
     """The tag that each word has most often in the training data, the first of equals; for others that of all words."""
     counts: dict[str, Counter[str]] = {}
+    overall: Counter[str] = Counter()
     for sentence in train:
+        overall.update(sentence.tags or ())
         for word, tag in zip(sentence.words, sentence.tags or (), strict=True):
             counts.setdefault(word, Counter())[tag] += 1
-    overall = sum(counts.values(), Counter()).most_common(1)[0][0]
     best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
-    return np.array([best.get(word, overall) for sentence in sentences for word in sentence.words])
-
-
-def _vectors(
-    embedder: ElmoEmbedder, sentences: Sequence[TaggedSentence], work: WorkFolder, name: str, progress: Progress
-) -> torch.Tensor:
-    """The vectors of all words in half precision, `(words, representations, hidden_size)`."""
-    words = [sentence.words for sentence in sentences]
-    spans = [[(place, place + 1) for place in range(len(sentence))] for sentence in words]
-    shape = sum(map(len, words)), len(representation_names(embedder)), embedder.hidden_size
-    found = torch.empty(shape, dtype=torch.float16)
-    for block in span_blocks(embedder, words, spans, work=work, name=name, progress=progress):
-        found[block.spans] = torch.from_numpy(block.vectors).transpose(0, 1).half()
-    return found
+    return [best.get(word, overall.most_common(1)[0][0]) for words in sentences for word in words]
 
 
 # ---- the probes
@@ -314,21 +328,6 @@ def _moments(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     mean = total / len(vectors)
     variance = (squares / len(vectors) - mean.square()).clamp_min(1e-10)
     return mean.float(), variance.rsqrt().float()
-
-
-def _accuracies(
-    probes: Probes, vectors: torch.Tensor, tags: torch.Tensor, is_unknown: torch.Tensor
-) -> dict[str, list[float | None]]:
-    is_right = (probes.predict(vectors) == tags).double()
-    unknown = is_right[:, is_unknown]
-    return {
-        "accuracy": is_right.mean(dim=1).tolist(),
-        "unknown_accuracy": unknown.mean(dim=1).tolist() if unknown.numel() else [None] * len(unknown),
-    }
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else math.nan
 
 
 __all__ = ["CONCATENATION", "ProbeResults", "ProbeScores", "ProbeSettings", "Probes", "probe"]

@@ -5,7 +5,7 @@ training data.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +75,7 @@ def samples(
     settings: dict[str, Any] | None = None,
     vectors_file: str | None = None,
     vectors_size: int | None = None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> SampleCurve:
     """
     Trains a head with and one without ELMo for each share and seed, by [`FinetuningRun`]. Both have static word
@@ -91,6 +92,7 @@ def samples(
         settings: Of the training, as in [`FinetuningSettings`]. By default small data get as many steps as large ones.
         vectors_file: Static word vectors from a file.
         vectors_size: Size of learned word vectors, instead. Default: 100.
+        report: Called before each head with a line that says which one is trained.
     """
     require("finetuning")
     if data.max_train is not None or data.train_share is not None:
@@ -121,7 +123,7 @@ def samples(
     }
     scores: dict[str, dict[str, list[list[float]]]] = {}
     with WorkFolder(work, json.loads(json.dumps(identity))):
-        for share in ordered:
+        for share, count in zip(ordered, examples, strict=True):
             for head, places in ((WITH, {}), (WITHOUT, {"elmo_places": "none"})):
                 run = FinetuningRun(
                     task=task,
@@ -134,6 +136,7 @@ def samples(
                     seeds=list(seeds) if len(seeds) > 1 else [],
                 )
                 folder = Path(work) / f"{head.replace(' ', '-').lower()}-{share:g}"
+                report(f"{head}, {100 * share:g} % of the training data, {counted(count, 'example')}")
                 results = _finished(run, folder)
                 for part in ("dev", "test"):
                     if part in results:

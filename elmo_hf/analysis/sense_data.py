@@ -299,7 +299,8 @@ def _is_header(fields: Sequence[str]) -> bool:
 
 def _read_plain(source: str) -> Iterator[SenseSentence]:
     """Neighbouring lines with the same sentence are one sentence."""
-    last: tuple[str, SenseSentence] | None = None
+    text, given = None, []  # the sentence of the last line, and its words before multi-words are split
+    sentence = SenseSentence([], [])
     for number, line in numbered_lines(source):
         if not line.strip():
             continue
@@ -309,13 +310,14 @@ def _read_plain(source: str) -> Iterator[SenseSentence]:
             continue
         if not 3 <= len(fields) <= 5 or not fields[2]:
             raise TextError(f"{where}: {PLAIN_COLUMNS} should be here, found {line!r:.60}.")
-        if last is None or last[0] != fields[0]:
-            if last is not None:
-                yield last[1]
-            last = fields[0], SenseSentence(split_words(fields[0]), [])
-        last[1].instances.append(_plain_instance(where, fields, last[1].words))
-    if last is not None:
-        yield last[1]
+        if text != fields[0]:
+            if text is not None:
+                yield sentence
+            text, given = fields[0], split_words(fields[0])
+            sentence = SenseSentence([part for word in given for part in split_multi_word(word)], [])
+        sentence.instances.append(_plain_instance(where, fields, given))
+    if text is not None:
+        yield sentence
 
 
 def _plain_instance(where: str, fields: Sequence[str], words: Sequence[str]) -> SenseInstance:
@@ -332,7 +334,9 @@ def _plain_instance(where: str, fields: Sequence[str], words: Sequence[str]) -> 
         lemma = fields[3].lower()
     if len(fields) > 4 and fields[4]:
         pos = UNIVERSAL_POS.get(fields[4].upper()) or SHORT_POS.get(fields[4].lower()) or fields[4].lower()
-    return SenseInstance(place, place + 1, lemma or words[place].lower(), pos, (sense,))
+    start = sum(len(split_multi_word(word)) for word in words[:place])
+    end = start + len(split_multi_word(words[place]))
+    return SenseInstance(start, end, lemma or words[place].lower(), pos, (sense,))
 
 
 # ---- WordNet's order of senses

@@ -41,7 +41,10 @@ class WorkFolder:
     def _claim(self, folder: Path, identity: dict[str, Any]):
         if (folder / ANALYSIS).exists():
             check_identity(folder, identity)
-        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        elif folder.exists() and (
+            not folder.is_dir() or any(not path.name.startswith(".") for path in folder.iterdir())
+        ):
+            # Hidden files are those of a call that was stopped before it began.
             raise RunError(f"{folder} exists and holds no analysis: name a new folder for intermediate results.")
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = RunLock(folder)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,12 +27,9 @@ from .parameters import (
     Precision,
     Pretokenized,
     bad_parameters,
+    load_embedder,
     quiet_transformers,
 )
-
-if TYPE_CHECKING:
-    from ..embedding import ElmoEmbedder
-    from ..runtime.precisions import Precision as PrecisionName
 
 analyze = typer.Typer()
 
@@ -138,7 +135,7 @@ def analyze_senses(
         else:
             ask = analysis.read_senses(test, keys=test_keys, kind=sense_format)
         options: dict[str, Any] = {"neighbors": neighbors, "first_senses": first, "seed": seed}
-        embedder = _load_embedder(model, device, precision)
+        embedder = load_embedder(model, device, precision)
         results = analysis.senses(embedder, learn, ask, work=work, progress=_has_terminal(), **options)
     _report(results, json_file, picture, analysis.draw_senses)
 
@@ -196,7 +193,7 @@ def analyze_probe(
         require(*(kind_of(source) for _, source in sources))
         parts = [analysis.read_tagged(source, split=split, **columns) for split, source in sources]
         settings = analysis.ProbeSettings(epochs=epochs)
-        embedder = _load_embedder(model, device, precision)
+        embedder = load_embedder(model, device, precision)
         results = analysis.probe(
             embedder, *parts, seeds=seeds or [0], settings=settings, work=work, progress=_has_terminal()
         )
@@ -281,6 +278,7 @@ def analyze_samples(
             settings=settings,
             vectors_file=vectors and absolute(vectors),
             vectors_size=vectors_size,
+            report=lambda line: typer.echo(line, err=True) if _has_terminal() else None,
         )
     _report(curve, json_file, picture, analysis.draw_samples)
 
@@ -339,7 +337,7 @@ def analyze_layers(
         if text:
             options: dict[str, Any] = {"pretokenized": pretokenized, "has_bar": _has_terminal()}
             chosen = analysis.read_sentences(text, most=sentences, seed=seed, **options)
-            embedder = _load_embedder(model, device, precision)
+            embedder = load_embedder(model, device, precision)
             words = [found.words for found in embedder.tokenize(chosen)]
             similarity = analysis.layer_similarity(embedder, words, progress=_has_terminal())
     results = {"mixes": mixes, "similarity": similarity}
@@ -405,7 +403,7 @@ def analyze_neighbors_table(
     with bad_parameters():
         options: dict[str, Any] = {"pretokenized": pretokenized, "has_bar": _has_terminal()}
         chosen = analysis.read_sentences(corpus, most=sentences, seed=seed, **options)
-        embedder = _load_embedder(model, device, precision)
+        embedder = load_embedder(model, device, precision)
         table = analysis.neighbors_table(
             embedder,
             chosen,
@@ -451,15 +449,6 @@ def _write(results: Any, json_file: Path | None, picture: Path | None, draw: Any
 def _has_terminal() -> bool:
     """Whether progress bars are shown."""
     return sys.stderr.isatty()
-
-
-def _load_embedder(model: str | None, device: str | None, precision: "PrecisionName | None") -> "ElmoEmbedder":
-    from ..embedding import ElmoEmbedder
-    from ..runtime.model_loading import find_device, precision_options
-    from ..runtime.named_models import find_named_model
-
-    name = find_named_model(model)
-    return ElmoEmbedder.from_pretrained(name, device=find_device(device), **precision_options(name, precision))
 
 
 def _parse_shares(shares: str) -> list[float]:

@@ -8,7 +8,17 @@ import typer
 
 from ..errors import ModelError, TextError, counted
 from ..runtime.extras import require
-from .parameters import FILES, Device, HowMany, Model, NewFolder, Precision, bad_parameters, quiet_transformers
+from .parameters import (
+    FILES,
+    Device,
+    HowMany,
+    Model,
+    NewFolder,
+    Precision,
+    bad_parameters,
+    load_embedder,
+    quiet_transformers,
+)
 
 if TYPE_CHECKING:
     from ..data.sentences import Sentence
@@ -54,7 +64,7 @@ def index(
 
     quiet_transformers()
     reading = _Reading(inputs)  # a file that does not exist is reported before the model is loaded
-    embedder = _load_embedder(model, device, precision)
+    embedder = load_embedder(model, device, precision)
     with reading, bad_parameters():
         built = ElmoIndex.build(
             embedder,
@@ -114,15 +124,6 @@ def neighbors(
         typer.echo(_line(neighbour))
 
 
-def _load_embedder(model: str | None, device: str | None, precision: "PrecisionName | None") -> "ElmoEmbedder":
-    from ..embedding import ElmoEmbedder
-    from ..runtime.model_loading import find_device, precision_options
-    from ..runtime.named_models import find_named_model
-
-    name = find_named_model(model)
-    return ElmoEmbedder.from_pretrained(name, device=find_device(device), **precision_options(name, precision))
-
-
 def _load(
     opened: "ElmoIndex", model: str | None, device: str | None, precision: "PrecisionName | None"
 ) -> "ElmoEmbedder":
@@ -131,7 +132,7 @@ def _load(
 
     find_device(device)
     try:
-        return _load_embedder(model or opened.model, device, precision)
+        return load_embedder(model or opened.model, device, precision)
     except ModelError as error:
         if model is not None:
             raise

@@ -22,6 +22,8 @@ from ..runtime.precisions import Precision as PrecisionName
 if TYPE_CHECKING:
     from huggingface_hub.errors import StrictDataclassError
 
+    from ..embedding import ElmoEmbedder
+
 # How `huggingface_hub` says that a value has the wrong type.
 ANY_OF_TYPES = re.compile(
     r"Field '(?P<name>\w+)' with value (?P<value>.*?) doesn't match any type in \((?P<kinds>.*?)\)\.", re.S
@@ -149,6 +151,16 @@ def quiet_transformers():
     logging.set_verbosity_error()
 
 
+def load_embedder(model: str | None, device: str | None, precision: PrecisionName | None) -> "ElmoEmbedder":
+    """The model that `--model`, `--device` and `--precision` name."""
+    from ..embedding import ElmoEmbedder
+    from ..runtime.model_loading import find_device, precision_options
+    from ..runtime.named_models import find_named_model
+
+    name = find_named_model(model)
+    return ElmoEmbedder.from_pretrained(name, device=find_device(device), **precision_options(name, precision))
+
+
 @contextmanager
 def bad_parameters() -> Generator[None]:
     """Turns what settings, config and tokenizer refuse into a mistake on the command line."""
@@ -187,6 +199,7 @@ __all__ = [
     "Pretokenized",
     "Split",
     "bad_parameters",
+    "load_embedder",
     "model_and_inputs",
     "parse_assignments",
     "quiet_transformers",

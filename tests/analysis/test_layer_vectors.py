@@ -73,3 +73,12 @@ def test_vectors_that_are_not_finite_are_refused():
     embedder.model.layers[0].bias.data.fill_(float("nan"))
     with pytest.raises(ModelError, match="not finite"):
         list(span_blocks(embedder, SENTENCES, SPANS))
+
+
+def test_an_encoder_without_a_mixer_has_its_layers_alone():
+    embedder = toy_embedder()
+    wanted = expected(embedder)[:-1]
+    embedder.model.mixer = None
+    assert representation_names(embedder) == ["layer 0", "layer 1", "layer 2"]
+    (block,) = span_blocks(embedder, SENTENCES, SPANS)
+    np.testing.assert_allclose(block.vectors, wanted, atol=1e-5)

@@ -36,9 +36,10 @@ def trained(monkeypatch):
 
 
 def test_heads_differ_in_elmo_alone_and_scores_are_by_share_and_seed(data, tmp_path, trained):
-    curve = samples(
-        "tagging", data, tmp_path / "work", model="m", shares=[1, 0.1], seeds=[3, 4], fields=FIELDS, settings=SETTINGS
-    )
+    told: list[str] = []
+    options = {"shares": [1, 0.1], "seeds": [3, 4], "fields": FIELDS, "settings": SETTINGS, "report": told.append}
+    curve = samples("tagging", data, tmp_path / "work", model="m", **options)
+    assert told[1] == "without ELMo, 10 % of the training data, 4 examples"
     assert (curve.shares, curve.examples, curve.metric, curve.seeds) == ([0.1, 1], [4, 40], "f1", [3, 4])
     np.testing.assert_allclose(curve.scores["dev"][WITH], [[0.23, 0.24], [1.13, 1.14]])
     np.testing.assert_allclose(curve.scores["dev"][WITHOUT], [[0.13, 0.14], [1.03, 1.04]])

@@ -56,6 +56,8 @@ the bank of the river\t4\twater
 
 A Bank\t1\tbank%1:14:00::
 als ob\t0\tx\tALS\tKON
+in New_York now\t1\tcity
+in New_York now\t2\ttime
 """
 
 
@@ -108,6 +110,10 @@ def test_plain_lines_have_a_sentence_a_position_and_a_sense(tmp_path):
         ),
         SenseSentence(["A", "Bank"], [SenseInstance(1, 2, "bank", "noun", ("bank%1:14:00::",))]),
         SenseSentence(["als", "ob"], [SenseInstance(0, 1, "als", "kon", ("x",))]),
+        SenseSentence(
+            ["in", "New", "York", "now"],
+            [SenseInstance(1, 3, "new_york", "", ("city",)), SenseInstance(3, 4, "now", "", ("time",))],
+        ),
     ]
     assert read_senses(write(tmp_path, PLAIN)) == expected
     assert read_senses(write(tmp_path, "sentence\tposition\tsense\n" + PLAIN)) == expected

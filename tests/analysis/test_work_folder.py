@@ -50,6 +50,12 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
         WorkFolder(tmp_path, IDENTITY)
 
 
+def test_a_folder_of_a_call_that_was_stopped_at_its_beginning_is_used(tmp_path):
+    (tmp_path / ".lock").write_text("1")
+    with WorkFolder(tmp_path, IDENTITY) as work:
+        assert work.record("scores", lambda: {"a": 1}) == {"a": 1}
+
+
 def test_a_damaged_record_of_the_analysis_is_refused(tmp_path):
     WorkFolder(tmp_path / "work", IDENTITY).close()
     (tmp_path / "work" / ANALYSIS).write_text("{")
