@@ -48,8 +48,8 @@ class Row(NamedTuple):
 
 def kind_of(source: str) -> str:
     """
-    The kind of a source: "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "fasta", "dataset", or "text" for any other
-    name.
+    The kind of a source: "conllu", "conll", "jsonl", "csv", "tsv", "parquet", "fasta", "dataset", or "text" for any
+    other name.
     """
     if source == STANDARD_INPUT:
         return "text"

@@ -41,7 +41,8 @@ class WordCache:
     def clear(self):
         """Removes all words."""
         self._rows: OrderedDict[bytes, int] = OrderedDict()  # word → row of `_vectors`, most recently used last
-        self._vectors = torch.empty(self.capacity, self.size)  # the system allocates pages when they are written
+        with torch.inference_mode(False):  # otherwise calls outside of inference mode could not write to it
+            self._vectors = torch.empty(self.capacity, self.size)  # the system allocates pages when they are written
         self._weight_keys: list[WeightKey] = []
 
     def __len__(self) -> int:

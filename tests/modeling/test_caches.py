@@ -271,6 +271,19 @@ def test_a_cache_without_room_is_refused():
         WordCache(-1, 4)
 
 
+def test_words_cached_in_inference_mode_can_be_used_and_replaced_outside_of_it():
+    model = tiny_model()
+    chars = random_words(np.random.default_rng(0), 2, 5)
+    with torch.no_grad():
+        expected = [model(char_ids=some).last_hidden_state for some in (chars[:1], chars)]
+    model.cache_words(6)
+    with torch.inference_mode():
+        model(char_ids=chars[:1])
+    with torch.no_grad():
+        for some, vectors in zip((chars[:1], chars), expected, strict=True):
+            assert_close(model(char_ids=some).last_hidden_state, vectors)
+
+
 def test_threads_share_a_cache():
     model, char_ids = tiny_model(), [random_words(np.random.default_rng(seed), 2, 6) for seed in range(24)]
 
