@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .products_elmo import WeightKey, packed_dtype, weight_key
+from .products_elmo import WeightKey, product_dtype, weight_key
 
 # ---- Token vectors of words
 
@@ -104,7 +104,7 @@ class WordCache:
 
 def _weight_keys(weights: Iterable[torch.Tensor]) -> list[WeightKey]:
     """Differ when a weight was replaced or written to, or when its products run in another precision."""
-    return [weight_key(weight, packed_dtype(weight.dtype, weight.device)) for weight in weights]
+    return [weight_key(weight, product_dtype(weight.dtype, weight.device)) for weight in weights]
 
 
 # ---- Layers of sentences
