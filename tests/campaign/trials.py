@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.campaign.commands import run
 from tests.campaign.damage import copy, damage
-from tests.campaign.materials import PROLONGED, SEEDS, SENTENCES, Materials
+from tests.campaign.materials import SEEDS, SENTENCES, Materials
 from tests.hub.faults import BreakDownload, BreakUpload, CorruptDownload, CorruptUpload, Fault
 from tests.hub.server import HubServer
 from tests.hub.store import Refusal
@@ -201,7 +201,7 @@ KINDS: dict[str, list[Trial]] = {
         damaged("tagger", "card", "{copy}"),
     ],
     "damaged runs": [
-        damaged_run("pretraining", "prolonged", "pretrain", "--resume", "--steps", str(PROLONGED), "--out", "{copy}"),
+        damaged_run("interrupted", "pretraining", "pretrain", "--resume", "--out", "{copy}"),
         damaged_run("finetuning", "tagger", "finetune", "tagging", "--resume", "--out", "{copy}"),
         damaged_run("seeds", "both_seeds", "finetune", "tagging", "--resume", "--out", "{copy}"),
     ],
