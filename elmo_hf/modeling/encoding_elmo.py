@@ -201,9 +201,10 @@ def set_truncation(
     if strategy != TruncationStrategy.DO_NOT_TRUNCATE and max_length is not None:
         room = max_length - num_specials
         if room < 1 or stride >= room:
+            words = "1 word" if room == 1 else f"{max(room, 0)} words"
             raise ValueError(
-                f"`max_length={max_length}` leaves room for {max(room, 0)} beside the boundaries ({num_specials}): "
-                f"there must be at least one word, and more than `stride={stride}`."
+                f"`max_length={max_length}` leaves {words} beside {num_specials} boundaries: "
+                f"there must be at least one, and more than `stride={stride}`."
             )
         wanted = {"max_length": max_length, "stride": stride, "strategy": strategy.value, "direction": side}
     if backend.truncation != wanted:

@@ -1,7 +1,6 @@
 """Tiny models, runs, indexes and checkpoints, made with the commands themselves."""
 
 import json
-import shutil
 import signal
 import tarfile
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from elmo_hf.runtime.manifests import MANIFEST
 from tests.campaign.commands import run
 from tests.conversion.test_allennlp import tiny_state_dict
 from tests.conversion.tiny_original import TinyOriginal
@@ -20,7 +20,6 @@ FAST = ["--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_
 EPOCHS = 4  # of a head's training
 SEEDS = ["--seed", "0", "--seed", "1"]
 PRETRAINING = {"steps": 12, "save_every": 4, "evaluate_every": 6}
-PROLONGED = 14
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Materials:
         finetuning: The folder of the tagger's training, killed after two of its epochs.
         seeds: The folder of a training with two seeds, killed after the first.
         both_seeds: The same at its end.
-        pretraining: The folder of a run that can be prolonged.
-        prolonged: The same after `PROLONGED` steps.
+        pretraining: The folder of a finished run.
+        interrupted: The same, killed after two thirds of its steps.
         index: An index of `text`.
         hdf5, allennlp: Folders with the files of old checkpoints.
     """
@@ -86,9 +85,7 @@ def make_materials(folder: Path) -> Materials:
     for command in commands:
         outcome = run(*command)
         assert outcome.code == 0, outcome
-    shutil.copytree(made.pretraining, made.prolonged)
-    outcome = run("pretrain", "--resume", "--steps", str(PROLONGED), "--out", made.prolonged)
-    assert outcome.code == 0, outcome
+    _interrupt_pretraining(made)
     _interrupt_finetuning(made)
     _interrupt_seeds(made)
     made.hdf5.mkdir()
@@ -99,10 +96,18 @@ def make_materials(folder: Path) -> Materials:
     return made
 
 
+def _interrupt_pretraining(made: Materials):
+    """Kills a run when its second checkpoint, after that of the beginning, is complete."""
+    checkpoint = made.interrupted / "checkpoints" / f"step-{2 * PRETRAINING['save_every']:08d}"
+    outcome = run(*made.pretrain(made.interrupted), kill_when=(checkpoint / MANIFEST).exists)
+    assert outcome.code == -signal.SIGKILL, outcome
+    assert not (made.interrupted / "model.safetensors").exists()
+
+
 def _interrupt_finetuning(made: Materials):
     """Kills the tagger's training when it has two checkpoints."""
     checkpoints = made.finetuning / "checkpoints"
-    outcome = run(*made.finetune(made.finetuning), kill_when=lambda: len([*checkpoints.glob("*/checkpoint.json")]) == 2)
+    outcome = run(*made.finetune(made.finetuning), kill_when=lambda: len([*checkpoints.glob(f"*/{MANIFEST}")]) == 2)
     assert outcome.code == -signal.SIGKILL, outcome
     assert not (made.finetuning / "results.json").exists()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.campaign.commands import run
 from tests.campaign.damage import copy, damage
-from tests.campaign.materials import PROLONGED, SEEDS, SENTENCES, Materials
+from tests.campaign.materials import SEEDS, SENTENCES, Materials
 from tests.hub.faults import BreakDownload, BreakUpload, CorruptDownload, CorruptUpload, Fault
 from tests.hub.server import HubServer
 from tests.hub.store import Refusal
@@ -110,14 +110,14 @@ def killed_finetuning(finished: str, seconds: float, *options: str) -> Trial:
         out = place / "run"
         outcome = run(*made.finetune(out), *options, kill_after=generator.uniform(0.0, seconds))
         for _ in range(20):
-            if outcome.code == 0:
+            if outcome.code == 0 or (out / "results.json").exists():  # or killed when all was done
                 break
             has_begun = (out / "finetune.json").exists()
             if not has_begun:
                 shutil.rmtree(out, ignore_errors=True)
             resume = ["finetune", "tagging", "--resume", "--out", out] if has_begun else [*made.finetune(out), *options]
             outcome = run(*resume, kill_after=generator.choice([None, generator.uniform(0.5, seconds)]))
-        if outcome.code != 0:
+        if not (out / "results.json").exists():
             return f"finetuning that was killed does not come to its end: {outcome}"
         return None if _same(out, getattr(made, finished), "model.safetensors") else "other weights after a kill"
 
@@ -201,7 +201,7 @@ KINDS: dict[str, list[Trial]] = {
         damaged("tagger", "card", "{copy}"),
     ],
     "damaged runs": [
-        damaged_run("pretraining", "prolonged", "pretrain", "--resume", "--steps", str(PROLONGED), "--out", "{copy}"),
+        damaged_run("interrupted", "pretraining", "pretrain", "--resume", "--out", "{copy}"),
         damaged_run("finetuning", "tagger", "finetune", "tagging", "--resume", "--out", "{copy}"),
         damaged_run("seeds", "both_seeds", "finetune", "tagging", "--resume", "--out", "{copy}"),
     ],
