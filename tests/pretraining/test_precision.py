@@ -15,7 +15,7 @@ from elmo_hf.pretraining.precision import PROBE, choose_precision
 def probe(monkeypatch):
     """Makes the probe end with a code; the commands that were run are returned."""
     commands = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
 
     def ends_with(code: int) -> list[list[str]]:
         def run(command, **options):
@@ -33,7 +33,7 @@ def probe(monkeypatch):
 @pytest.mark.parametrize("cuda", [True, False])
 def test_what_is_asked_for_is_not_questioned(monkeypatch, probe, wanted, cuda):
     commands = probe(1)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: cuda)
     assert choose_precision(wanted) == wanted
     assert not commands
 
@@ -50,9 +50,17 @@ def test_on_a_cpu_a_process_of_its_own_tries_bf16(probe, code, chosen):
 @pytest.mark.parametrize(("supported", "chosen"), [(True, "bf16"), (False, "no")])
 def test_a_gpu_is_asked_and_not_tried(monkeypatch, probe, supported, chosen):
     commands = probe(0)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for module in (torch.accelerator, torch.cuda):
+        monkeypatch.setattr(module, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: supported)
     assert choose_precision("auto") == chosen
+    assert not commands
+
+
+def test_an_accelerator_other_than_cuda_trains_in_fp32_unless_asked(monkeypatch, probe):
+    commands = probe(0)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    assert choose_precision("auto") == "no"
     assert not commands
 
 
@@ -69,7 +77,7 @@ def test_the_trial_asks_for_products_clearly_faster_than_fp32(monkeypatch, secon
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_who_asks_for_bf16_is_told_where_it_is_slow(monkeypatch, fast):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     monkeypatch.setattr(precision, "bf16_is_fast", lambda: fast)
     warnings = []
     monkeypatch.setattr(precision.logger, "warning", warnings.append)
