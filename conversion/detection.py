@@ -29,6 +29,9 @@ HDF5_ENDINGS, ALLENNLP_ENDINGS = (".hdf5", ".h5"), (".th", ".tar.gz")
 ALLENNLP_NAMES = ("model.tar.gz", "best.th", "weights.th")  # the first one may hold the options too
 PICKLES = (TOKEN_EMBEDDER_FILE, ENCODER_FILE)
 VOCAB_FILE = "vocab.txt"
+# The fields of a config that are of interest for every model.
+SHOWN = ("token_inputs", "vocab_size", "token_projection", "num_hidden_layers", "cell_size", "projection_size")
+SHOWN += ("cell_clip", "projection_clip", "forget_bias", "skip_connections", "directions", "dropout")
 KNOWN = (
     "options.json with weights.hdf5 (bilm-hdf5), model.ckpt-N.index with its data (bilm-checkpoint), best.th, "
     f"weights.th or model.tar.gz (allennlp), or {CONFIG_FILE} with {' and '.join(PICKLES)} (elmoformanylangs)"
@@ -74,6 +77,20 @@ class Plan(NamedTuple):
     parameters: dict[str, int]
     size: int
     files: list[str]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the config that say what the model is; those of heads and training are left out."""
+        config = self.config
+        names = [*SHOWN]
+        if config.uses_characters:
+            names += ["max_characters_per_token", "num_highway_layers"]
+            names += [name for name in config.__dataclass_fields__ if name.startswith("char_")]
+        if config.uses_words:
+            names.append("word_embedding_size")
+        if self.model_class is ElmoForPreTraining:
+            names += ["softmax_type"] + (["softmax_samples"] if config.softmax_type == "sampled" else [])
+        return {name: getattr(config, name) for name in sorted(names)}
 
 
 def detect(

@@ -101,9 +101,8 @@ def convert_path(
 
 def _print_plan(plan: Any, out: Path | None):
     """Prints the configuration, sizes and files of a conversion that is not made."""
-    fields = plan.config.to_diff_dict()
-    for name in sorted(fields.keys() - {"transformers_version", "auto_map", "architectures", "model_type", "dtype"}):
-        typer.echo(f"  {name}: {json.dumps(fields[name], ensure_ascii=False)}")
+    for name, value in plan.fields.items():
+        typer.echo(f"  {name}: {json.dumps(value)}")
     for part, number in plan.parameters.items():
         typer.echo(f"{part}: {number:,} parameters")
     typer.echo(f"{plan.model_class.__name__}: {sum(plan.parameters.values()):,} parameters, {plan.size:,} bytes")

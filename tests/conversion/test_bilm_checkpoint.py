@@ -161,7 +161,11 @@ def write_original(folder, options, arrays, words=WORDS, **options_of_table):
     variables = {f"lm/{name}": array for name, array in arrays.items()}
     variables |= {f"{name}/Adagrad": np.ones_like(array) for name, array in variables.items()}
     variables |= {f"{name}/Adam_1": np.ones_like(array) for name, array in arrays.items() if "embed" in name}
-    scalars = {"lm/beta1_power": np.array(0.9, np.float32), "global_step": np.array(3.0, np.float32), "train_perplexity": np.array(0, np.float32)}
+    scalars = {
+        "lm/beta1_power": np.array(0.9, np.float32),
+        "global_step": np.array(3.0, np.float32),
+        "train_perplexity": np.array(0, np.float32),
+    }
     write_checkpoint(folder / "model.ckpt-3", variables | scalars, **options_of_table)
     (folder / "options.json").write_text(json.dumps(options))
     (folder / "vocab.txt").write_text("\n".join(words) + "\n", "utf-8")
