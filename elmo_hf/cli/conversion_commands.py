@@ -51,8 +51,8 @@ def convert_group(context: typer.Context):
     """
     Convert other ELMo checkpoints, and back.
 
-    elmo-hf convert PATH --out FOLDER looks at what lies at the path; with --dry-run it says what would be written. The
-    folders that are written load with AutoModel.from_pretrained.
+    elmo-hf convert PATH --out FOLDER detects the format; with --dry-run it prints what would be written. The folders
+    that are written load with AutoModel.from_pretrained.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -67,7 +67,7 @@ def convert_path(
         Path | None, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)
     ] = None,
     options: Annotated[
-        Path | None, typer.Option(help="options.json of the biLM, if it lies elsewhere.", show_default=False)
+        Path | None, typer.Option(help="options.json of the biLM, if it is elsewhere.", show_default=False)
     ] = None,
     vocab: Vocab = None,
     dtype: Dtype = "float32",
@@ -77,9 +77,9 @@ def convert_path(
     ] = False,
 ):
     """
-    Convert what lies at a path.
+    Convert a checkpoint of any known format.
 
-    The format is found by the files and their first bytes.
+    The format is detected by the files and their first bytes.
 
     Example: elmo-hf convert zhs.model --out elmo-zhs --dry-run
     """
