@@ -61,16 +61,13 @@ def _after_zeros(register: int, count: int) -> int:
 
 def _through(registers: np.ndarray, power: int) -> np.ndarray:
     """Registers `(n,)` after `2**power` zero bytes each."""
-    tables = _zero_tables(power)
-    result = tables[0][registers & 0xFF]
-    for byte in (1, 2, 3):
-        result ^= tables[byte][registers >> (8 * byte) & 0xFF]
-    return result
+    low, high = _zero_tables(power)
+    return low[registers & 0xFFFF] ^ high[registers >> 16]
 
 
 @functools.cache
 def _zero_tables(power: int) -> np.ndarray:
-    """What `2**power` zero bytes make of each value of each byte of a register, `(4, 256)`."""
+    """What `2**power` zero bytes make of each value of the lower and of the upper half of a register, `(2, 65536)`."""
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     if power == 0:
         images = bits
@@ -78,9 +75,9 @@ def _zero_tables(power: int) -> np.ndarray:
             images = (images >> 1) ^ np.where(images & 1, np.uint32(POLYNOMIAL), np.uint32(0))
     else:
         images = _through(_through(bits, power - 1), power - 1)
-    tables, values = np.zeros((4, 256), dtype=np.uint32), np.arange(256)
-    for bit, image in enumerate(images):
-        tables[bit // 8, values >> bit % 8 & 1 == 1] ^= image
+    tables = np.zeros((2, 1), dtype=np.uint32)
+    for bit in range(16):  # those of the bits before, without and with this one
+        tables = np.concatenate([tables, tables ^ images[[bit, 16 + bit], None]], axis=1)
     return tables
 
 

@@ -1,4 +1,4 @@
-"""What lies at a path, by its files and their first bytes, and what its conversion would write."""
+"""Detection of a checkpoint's format by its files and their first bytes, and the plan of its conversion."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -29,6 +29,9 @@ HDF5_ENDINGS, ALLENNLP_ENDINGS = (".hdf5", ".h5"), (".th", ".tar.gz")
 ALLENNLP_NAMES = ("model.tar.gz", "best.th", "weights.th")  # the first one may hold the options too
 PICKLES = (TOKEN_EMBEDDER_FILE, ENCODER_FILE)
 VOCAB_FILE = "vocab.txt"
+# The fields of a config that are of interest for every model.
+SHOWN = ("token_inputs", "vocab_size", "token_projection", "num_hidden_layers", "cell_size", "projection_size")
+SHOWN += ("cell_clip", "projection_clip", "forget_bias", "skip_connections", "directions", "dropout")
 KNOWN = (
     "options.json with weights.hdf5 (bilm-hdf5), model.ckpt-N.index with its data (bilm-checkpoint), best.th, "
     f"weights.th or model.tar.gz (allennlp), or {CONFIG_FILE} with {' and '.join(PICKLES)} (elmoformanylangs)"
@@ -42,7 +45,7 @@ class Detected(NamedTuple):
     Attributes:
         format: Its name, which is that of the command.
         files: The files that say so, by their use.
-        also: Other formats that lie there too, and are not taken.
+        also: Other formats that are there too, and are not used.
     """
 
     format: str
@@ -51,7 +54,7 @@ class Detected(NamedTuple):
 
     def __str__(self) -> str:
         names = ", ".join(f"{use} {path}" for use, path in self.files.items())
-        also = f"; also there, and not taken: {', '.join(self.also)}" if self.also else ""
+        also = f"; also there, and not used: {', '.join(self.also)}" if self.also else ""
         return f"{self.format} ({names}){also}"
 
 
@@ -75,17 +78,31 @@ class Plan(NamedTuple):
     size: int
     files: list[str]
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the config that say what the model is; those of heads and training are left out."""
+        config = self.config
+        names = [*SHOWN]
+        if config.uses_characters:
+            names += ["max_characters_per_token", "num_highway_layers"]
+            names += [name for name in config.__dataclass_fields__ if name.startswith("char_")]
+        if config.uses_words:
+            names.append("word_embedding_size")
+        if self.model_class is ElmoForPreTraining:
+            names += ["softmax_type"] + (["softmax_samples"] if config.softmax_type == "sampled" else [])
+        return {name: getattr(config, name) for name in sorted(names)}
+
 
 def detect(
     path: str | os.PathLike, options: str | os.PathLike | None = None, vocab: str | os.PathLike | None = None
 ) -> Detected:
     """
-    Finds out what lies at a path: a folder, one of its files, or the prefix of a checkpoint.
+    Detects the format of a folder, of one of its files, or of the files that share a prefix.
 
     Args:
         path: Where to look.
-        options: The biLM's options, where they lie elsewhere.
-        vocab: Its vocabulary, where it lies elsewhere.
+        options: The biLM's options, if they are elsewhere.
+        vocab: Its vocabulary, if it is elsewhere.
     """
     path = Path(path)
     given = {use: Path(file) for use, file in (("options", options), ("vocab", vocab)) if file is not None}
@@ -113,7 +130,7 @@ def detect(
 
 
 def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
-    """The format that tells most about the model, of all that lie in a folder."""
+    """The format in a folder that holds most of the model."""
     names = sorted(path for path in folder.iterdir() if path.is_file())
     finders: dict[str, Callable[[], Detected]] = {}
     if (folder / CONFIG_FILE).is_file() and all((folder / name).is_file() for name in PICKLES):
@@ -143,7 +160,7 @@ def _checkpoint(path: Path, given: dict[str, Path]) -> Detected:
 
 
 def _hdf5(weights: Path, given: dict[str, Path]) -> Detected:
-    """Weights, and the options and the vocabulary that lie beside them."""
+    """Weights, and the options and the vocabulary beside them."""
     files = {"weights": weights}
     if "options" not in given:
         folder = weights.parent
@@ -191,7 +208,7 @@ def convert_path(
     dtype: str = "float32",
 ) -> Path:
     """
-    Converts what lies at a path, whatever its format.
+    Converts a checkpoint of any known format.
 
     Args:
         path, options, vocab: As in [`detect`].

@@ -51,8 +51,8 @@ def convert_group(context: typer.Context):
     """
     Convert other ELMo checkpoints, and back.
 
-    elmo-hf convert PATH --out FOLDER looks at what lies at the path; with --dry-run it says what would be written. The
-    folders that are written load with AutoModel.from_pretrained.
+    elmo-hf convert PATH --out FOLDER detects the format; with --dry-run it prints what would be written. The folders
+    that are written load with AutoModel.from_pretrained.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -67,7 +67,7 @@ def convert_path(
         Path | None, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)
     ] = None,
     options: Annotated[
-        Path | None, typer.Option(help="options.json of the biLM, if it lies elsewhere.", show_default=False)
+        Path | None, typer.Option(help="options.json of the biLM, if it is elsewhere.", show_default=False)
     ] = None,
     vocab: Vocab = None,
     dtype: Dtype = "float32",
@@ -77,9 +77,9 @@ def convert_path(
     ] = False,
 ):
     """
-    Convert what lies at a path.
+    Convert a checkpoint of any known format.
 
-    The format is found by the files and their first bytes.
+    The format is detected by the files and their first bytes.
 
     Example: elmo-hf convert zhs.model --out elmo-zhs --dry-run
     """
@@ -101,9 +101,8 @@ def convert_path(
 
 def _print_plan(plan: Any, out: Path | None):
     """Prints the configuration, sizes and files of a conversion that is not made."""
-    fields = plan.config.to_diff_dict()
-    for name in sorted(fields.keys() - {"transformers_version", "auto_map", "architectures", "model_type", "dtype"}):
-        typer.echo(f"  {name}: {json.dumps(fields[name], ensure_ascii=False)}")
+    for name, value in plan.fields.items():
+        typer.echo(f"  {name}: {json.dumps(value)}")
     for part, number in plan.parameters.items():
         typer.echo(f"{part}: {number:,} parameters")
     typer.echo(f"{plan.model_class.__name__}: {sum(plan.parameters.values()):,} parameters, {plan.size:,} bytes")

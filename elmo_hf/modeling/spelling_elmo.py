@@ -7,6 +7,7 @@ In both, a row is a begin mark, the word's characters, an end mark, and pad char
 a batch, and a boundary of a sentence is a word of one character that no text has.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -157,10 +158,9 @@ def check_characters(characters: Sequence[str]):
         raise ValueError(f"`characters` must have {MOST_CHARACTERS} entries or less, found {len(characters)}.")
     if missing := [name for name in SPECIAL_CHARACTERS if name not in set(characters)]:
         raise ValueError(f"`characters` lacks {', '.join(missing)}.")
-    if len(set(characters)) != len(characters):
-        seen: set[str] = set()
-        double = next(entry for entry in characters if entry in seen or seen.add(entry))
-        raise ValueError(f"`characters` holds {double!r} twice.")
+    double = [character for character, count in Counter(characters).items() if count > 1]
+    if double:
+        raise ValueError(f"`characters` holds {double[0]!r} twice.")
 
 
 __all__ = [

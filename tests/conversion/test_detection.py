@@ -1,4 +1,4 @@
-"""A path without a format: what lies there is found, said, and converted as its own command converts it."""
+"""A path without a format: the format is detected, named, and converted as its own command converts it."""
 
 import json
 import shutil
@@ -88,7 +88,7 @@ def test_of_two_formats_the_one_with_the_softmax_is_taken_and_the_other_is_named
     shutil.copy(hdf5 / "weights.hdf5", checkpoint)
     found = detect(checkpoint)
     assert (found.format, found.also) == ("bilm-checkpoint", ("bilm-hdf5",))
-    assert "also there, and not taken: bilm-hdf5" in str(found)
+    assert "also there, and not used: bilm-hdf5" in str(found)
 
 
 def test_files_that_lie_elsewhere_may_be_given(hdf5, tmp_path):

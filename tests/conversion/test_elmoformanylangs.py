@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
-from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoLanguageModel, ElmoModel, ElmoStates, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoLanguageModel, ElmoModel, ElmoStates
 from elmo_hf.conversion import ConversionError, convert_elmoformanylangs, read_provenance
 from elmo_hf.conversion.elmoformanylangs import read_dictionary
 from tests.bare_python import BARE, PRELUDE
@@ -223,23 +223,6 @@ def test_pooling_leaves_the_boundaries_out(folder, tmp_path):
     with torch.no_grad():
         words = model(**batch).last_hidden_state[:, 1:-1].mean(dim=1)
         torch.testing.assert_close(model.mean_of_words(**batch), words)
-
-
-@given(st.lists(st.text(max_size=14), max_size=5))
-def test_rows_of_code_points_are_those_of_the_definition(words):
-    characters = ["a", "b", "é", "潮", "\U0001f600", "<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
-    index = {character: place + 1 for place, character in enumerate(characters)}
-    options = {"characters": characters, "max_characters_per_token": 12, "max_word_length": 10, "boundary_words": True}
-    specials = {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<oov>"}
-    vocab = ["<oov>", "<bos>", "<eos>", "<pad>", "a", "ab", "a" * 10, "b" * 12]
-    tokenizer = ElmoTokenizer(vocab=vocab, **options, **specials)
-    batch = tokenizer([words], is_split_into_words=True, return_tensors="np")
-    for word, number, row in zip(words, batch["input_ids"][0, 1:], batch["char_ids"][0, 1:], strict=False):
-        cut = word[:10]
-        assert number == (vocab.index(cut) if cut in vocab else 0)
-        inner = [index[cut]] if cut in ("<bos>", "<eos>") else [index.get(c, index["<oov>"]) for c in cut]
-        expected = [index["<eow>"], *inner, index["<bow>"]]
-        assert row.tolist() == expected + [index["<pad>"]] * (12 - len(expected))
 
 
 # ---- The architecture file
