@@ -514,7 +514,7 @@ def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
     cells, projection = lstm["dim"], lstm["projection_dim"]
     if projection is None:
         raise TypeError("`projection_dim` is null")
-    if isinstance(projection, int) and isinstance(cells, int) and projection > cells > 0:
+    if isinstance(projection, int) and isinstance(cells, int) and 0 < cells < projection:
         raise ValueError(f"`projection_size` ({projection}) is larger than `cell_size` ({cells}): no such model ran.")
     fields = {
         "num_hidden_layers": lstm.get("n_layers", 1),

@@ -310,7 +310,7 @@ def weight_key(weight: torch.Tensor, dtype: torch.dtype) -> WeightKey:
         dtype: Precision of the products with the weight.
     """
     address = weight.data_ptr()
-    # Read from memory: 0.3 microseconds, where a slice and a comparison would take several.
+    # Read straight from memory: a slice and a comparison would take several times as long.
     has_values = address and weight.is_contiguous()
     sample = ctypes.string_at(address, min(weight.nbytes, SAMPLE_BYTES)) if has_values else b""
     return WeightKey(address, -1 if weight.is_inference() else weight._version, sample, dtype)

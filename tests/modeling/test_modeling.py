@@ -323,3 +323,13 @@ def test_a_compiled_model_gives_the_same(words):
         expected = model(char_ids=char_ids).last_hidden_state
         compiled = torch.compile(model, backend="eager")
         torch.testing.assert_close(compiled(char_ids=char_ids).last_hidden_state, expected, **EXACT)
+
+
+def test_a_projection_may_be_larger_than_the_cells():
+    model = tiny_model(cell_size=4, projection_size=9)
+    char_ids = random_words(np.random.default_rng(0), rows=1, words=6)
+    with torch.no_grad():
+        found = torch.cat(model(char_ids=char_ids, output_hidden_states=True).hidden_states).numpy()
+    reference = reference_of(model)
+    expected, _ = reference.sentence([reference.token_vector(word) for word in char_ids[0].numpy()])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
