@@ -182,10 +182,10 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
 
 def _check(path: Path, url: str, size: int | None, sha256: str | None):
     """Refuses, and removes, a complete file that is not the expected one."""
-    found = path.stat().st_size
+    actual = path.stat().st_size
     problem = None
-    if size is not None and found != size:
-        problem = f"it should have {size:,} bytes, found {found:,}"
+    if size is not None and actual != size:
+        problem = f"it should have {size:,} bytes, found {actual:,}"
     elif sha256 is not None and (digest := file_sha256(path)) != sha256:
         problem = f"its SHA-256 should be {sha256}, found {digest}"
     if problem:

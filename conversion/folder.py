@@ -28,18 +28,16 @@ def full_disk_errors(out: str | os.PathLike) -> Generator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
-        number = error.errno if isinstance(error, OSError) else _system_error(error)
-        if number not in FULL_DISK:
+        code = error.errno if isinstance(error, OSError) else _system_error(error)
+        if code not in FULL_DISK:
             raise
-        raise ConversionError(
-            f"{out} cannot be written ({os.strerror(number)}): make room and convert again."
-        ) from error
+        raise ConversionError(f"{out} cannot be written ({os.strerror(code)}): make room and convert again.") from error
 
 
 def _system_error(error: SafetensorError) -> int | None:
     """The number of the operating system's error that safetensors ran into."""
-    found = re.search(r"\(os error (\d+)\)", str(error))
-    return int(found[1]) if found else None
+    match = re.search(r"\(os error (\d+)\)", str(error))
+    return int(match[1]) if match else None
 
 
 def save_folder(

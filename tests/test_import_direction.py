@@ -134,3 +134,9 @@ def test_no_import_goes_in_a_circle_between_rooms():
         list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         pytest.fail(f"Rooms import each other: {' -> '.join(error.args[1])}")
+
+
+def test_no_two_files_have_the_same_name_unless_they_are_the_same_idea_in_two_rooms():
+    names = [path.name for path in source_files().values()]
+    repeated = {name for name in names if names.count(name) > 1}
+    assert repeated <= {"__init__.py", "__main__.py", "checkpoints.py", "run.py", "settings.py", "training.py"}

@@ -392,8 +392,8 @@ def _report(out: Path):
             typer.echo(f"{split}: " + ", ".join(f"{name} {value:.4f}" for name, value in results[split].items()))
     for split, means in results.get("mean", {}).items():
         ranges = results["range"][split]
-        found = (f"{name} {mean:.4f} ({ranges[name][0]:.4f}–{ranges[name][1]:.4f})" for name, mean in means.items())
-        typer.echo(f"{split}, mean and range of {len(results['seeds'])} seeds: " + ", ".join(found))
+        values = (f"{name} {mean:.4f} ({ranges[name][0]:.4f}–{ranges[name][1]:.4f})" for name, mean in means.items())
+        typer.echo(f"{split}, mean and range of {len(results['seeds'])} seeds: " + ", ".join(values))
     if "seeds" in results:
         typer.echo(f"saved: the head with seed {results['seed']}, the best on the development data")
     typer.echo(f"{out}: the model and its card")

@@ -19,8 +19,8 @@ from ..modeling.modeling_heads_elmo import ElmoTaskModel
 from ..modeling.quantization_elmo import ElmoInt8Config
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.processes import on_cpu, this_process
+from .callbacks import EpochReport, EvaluateEvery, TrainingClock
 from .checkpoints import TRAINER_STATE, CheckpointManifests, best_checkpoint, last_intact_checkpoint
-from .progress import EpochReport, EvaluateEvery, TrainingClock
 from .settings import LARGEST_BATCH, LEARNING_RATE, FinetuningSettings
 from .tasks import Task
 from .word_vectors import WordVectors

@@ -228,25 +228,25 @@ class _SampledCrossEntropy(torch.autograd.Function):
         return probabilities * d_loss, (true_probabilities - 1) * d_loss, None
 
 
-def log_uniform_sample(number: int, vocab_size: int, device: torch.device | None = None) -> tuple[torch.Tensor, int]:
+def log_uniform_sample(count: int, vocab_size: int, device: torch.device | None = None) -> tuple[torch.Tensor, int]:
     """
     Draws word ids without replacement, frequent (low) ones more often: `P(k) = log((k + 2) / (k + 1)) / log(V + 1)`.
 
     Returns:
-        The distinct ids, `(number,)`, in the order in which they first came, and how many draws that took.
+        The distinct ids, `(count,)`, in the order in which they were first drawn, and the number of draws.
     """
-    if number >= vocab_size:
-        raise ValueError(f"Cannot draw {number} distinct words of {vocab_size}: take fewer, or the full softmax.")
+    if count >= vocab_size:
+        raise ValueError(f"Cannot draw {count} distinct words of {vocab_size}: take fewer, or the full softmax.")
     draws = torch.empty(0, dtype=torch.long, device="cpu")
     while True:
         # float64, on the CPU: in float32 the ids of a large vocabulary would come in steps.
-        new = torch.rand(2 * number, dtype=torch.float64, device="cpu").mul_(math.log(vocab_size + 1)).exp_().long() - 1
+        new = torch.rand(2 * count, dtype=torch.float64, device="cpu").mul_(math.log(vocab_size + 1)).exp_().long() - 1
         draws = torch.cat([draws, new.clamp_(0, vocab_size - 1)])
         order = torch.arange(len(draws), device="cpu")
         first = torch.full((vocab_size,), len(draws), device="cpu").scatter_reduce_(0, draws, order, "amin")
         places, words = first.sort()
-        if places[number - 1] < len(draws):
-            return words[:number].to(device), int(places[number - 1]) + 1
+        if places[count - 1] < len(draws):
+            return words[:count].to(device), int(places[count - 1]) + 1
 
 
 def log_expected_count(words: torch.Tensor, tries: int, vocab_size: int) -> torch.Tensor:

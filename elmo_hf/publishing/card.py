@@ -126,11 +126,11 @@ def _evaluation(config: ElmoConfig, records: Records) -> list[EvalResult]:
             for metric, value in metrics.items()
             if metric != "loss" and math.isfinite(value)
         ]
-    if (found := records.perplexity()) is not None and records.pretraining is not None:
+    if (record := records.perplexity()) is not None and records.pretraining is not None:
         data = ", ".join(shown_name(source) for source in records.pretraining["text"]["heldout"])
         return [
             _result("language-modeling", data, "heldout", "perplexity", round(value, 2), f"Perplexity, {direction}")
-            for direction, value in finite_perplexities(found).items()
+            for direction, value in finite_perplexities(record).items()
         ]
     return []
 

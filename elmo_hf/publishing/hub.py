@@ -84,9 +84,9 @@ def push_model(
         if revision and not revision.startswith("refs/"):
             _patiently(lambda: api.create_branch(repo, branch=revision, exist_ok=True))
         stale = [
-            found
-            for found in api.list_repo_files(repo, revision=revision or None)
-            if found not in files and any(fnmatch(found, pattern) for pattern in REPLACED)
+            file
+            for file in api.list_repo_files(repo, revision=revision or None)
+            if file not in files and any(fnmatch(file, pattern) for pattern in REPLACED)
         ]
 
         def commit() -> str:

@@ -55,11 +55,11 @@ def check_metadata(entries: Mapping[str, Any]):
 def _listed(entries: Mapping[str, Any], name: str) -> list[str]:
     """The values of an entry that is a text or a list of texts."""
     value = entries.get(name)
-    found = [] if value is None else value if isinstance(value, list) else [value]
-    for one in found:
+    values = [] if value is None else value if isinstance(value, list) else [value]
+    for one in values:
         if not isinstance(one, str):  # YAML reads `no`, for Norwegian, as false
             raise ModelError(f"{name}: {one!r} is no text: put it into quotation marks.")
-    return found
+    return values
 
 
 __all__ = ["check_metadata"]

@@ -52,9 +52,9 @@ def complete_repository(folder: Path, stage: Path, name: str) -> dict[str, Path]
     names = _check_files(folder)
     check_model(folder)
     published = [*OF_THE_MODEL, *AS_IT_IS]
-    files = {found: folder / found for found in names if any(fnmatch(found, pattern) for pattern in published)}
+    files = {file: folder / file for file in names if any(fnmatch(file, pattern) for pattern in published)}
     if not _is_sentence_model(folder):
-        files = {found: path for found, path in files.items() if found not in SENTENCES}
+        files = {file: path for file, path in files.items() if file not in SENTENCES}
     files |= {path.name: path for path in CODE}
     config, settings = (read_json_object(folder / changed) for changed in (CONFIG, TOKENIZER_CONFIG))
     auto_map = {"AutoConfig": "configuration_elmo.ElmoConfig"} | AUTO_MAP
@@ -120,7 +120,7 @@ def _check_files(folder: Path) -> list[str]:
         raise ModelError(f"{folder} is no folder: name one that holds a model.")
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     for pattern, remedy in NEEDED.items():
-        if not any(fnmatch(found, pattern) for found in names):
+        if not any(fnmatch(file, pattern) for file in names):
             raise ModelError(f"{folder} holds no {pattern}: {remedy}.")
     return names
 

@@ -1,4 +1,4 @@
-"""Memory that a training step has freed and the next one takes again."""
+"""Keeps the memory that a training step frees, for the next step."""
 
 import ctypes
 import sys
@@ -10,9 +10,9 @@ LARGEST = 2**31 - 1
 
 def keep_freed_memory():
     """
-    Tells the C library (glibc) to keep what this process frees instead of giving it back to the system. A training step
-    on a CPU takes and frees the same large tensors each time; memory that comes anew from the system has to be cleared
-    page by page first, which can take as long as the products.
+    Tells the C library (glibc) to keep freed memory instead of returning it to the system. On a CPU, every training
+    step allocates and frees the same large tensors, and new memory from the system is cleared page by page, which can
+    take as long as the matrix products.
     """
     if sys.platform != "linux":
         return

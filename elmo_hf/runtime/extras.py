@@ -1,6 +1,6 @@
 """
-Packages that come with an extra of this one: which are needed for what, and how they are installed. Commands look for
-them before they begin; where they are used they are imported.
+Optional packages: which feature needs which package, and how to install it. Commands check for them before they begin;
+the code that uses a package imports it.
 """
 
 import importlib
@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 class Need(NamedTuple):
     """
+    What a feature needs.
+
     Args:
-        purpose: As the beginning of a sentence.
-        modules: All are needed.
-        extra: Of this package, that brings them.
+        purpose: The feature, as the beginning of a sentence.
+        modules: The modules, all of which are needed.
+        extra: The extra of this package that installs them.
     """
 
     purpose: str
@@ -35,16 +37,16 @@ NEEDS = {
     "tensorboard": Need("The tracker tensorboard", ("tensorboard",), "pretrain"),
     "jieba": Need('The segmenter "jieba"', ("jieba",), "chinese"),
 }
-# The names under which packages are known where their modules have another.
+# The names of packages that differ from those of their modules.
 PACKAGES = {"sklearn": "scikit-learn"}
 
 
 def require(*uses: str):
     """
-    Refuses with an `ImportError` that says what to install, before anything is done.
+    Raises an `ImportError` that says what to install if a package is missing.
 
     Args:
-        uses: Names in `NEEDS`; others need nothing.
+        uses: Names in `NEEDS`. Other names need nothing.
     """
     for use in uses:
         if message := missing(use):
@@ -52,7 +54,7 @@ def require(*uses: str):
 
 
 def missing(use: str) -> str | None:
-    """What is to be installed for a use; `None` if nothing is."""
+    """The message that says what to install for a use; `None` if nothing is missing."""
     need = NEEDS.get(use)
     absent = [module for module in need.modules if not _is_installed(module)] if need else []
     return _message(use, absent) if absent else None
@@ -60,9 +62,11 @@ def missing(use: str) -> str | None:
 
 def import_extra(name: str, use: str) -> ModuleType:
     """
+    Imports a module of an optional package.
+
     Args:
-        name: Of the module.
-        use: What it is needed for, in `NEEDS`.
+        name: The name of the module.
+        use: The name in `NEEDS` of what it is needed for.
     """
     try:
         return importlib.import_module(name)

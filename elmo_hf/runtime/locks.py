@@ -15,18 +15,18 @@ _held: dict[Path, FileLock] = {}
 
 class RunLock:
     """
-    A lock on the folder of a run against other processes. As a context manager it is released by a failure within, and
-    held afterwards otherwise: until [`release`], or the end of the process.
+    Locks the folder of a run against other processes. As a context manager, it releases the lock if the `with` block
+    fails. Otherwise the lock is held until [`release`] or the end of the process.
 
     Args:
-        folder: Must exist. The lock is the file `.lock` in it, which holds the number of the process.
+        folder: The folder; it must exist. The lock is the file `.lock` in it, which holds the process id.
     """
 
     def __init__(self, folder: Path):
         self.folder, self._path = folder, folder.resolve() / LOCK
 
     def acquire(self):
-        """Takes the lock, or says which process has it."""
+        """Acquires the lock. Raises an error that names the process which holds it."""
         if self._path in _held:
             return
         lock = FileLock(self._path)
@@ -41,7 +41,7 @@ class RunLock:
             self._path.write_text(str(os.getpid()), encoding="utf-8")
 
     def release(self):
-        """Removes the lock. Without effect where it is not held."""
+        """Releases the lock, if it is held."""
         if (lock := _held.pop(self._path, None)) is not None:
             self._path.unlink(missing_ok=True)
             lock.release()

@@ -1,4 +1,4 @@
-"""A model for inference: of any class, on any device, in the precision that is asked for."""
+"""Loads a model for inference: of any class, on any device, in a requested precision."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -27,15 +27,15 @@ def load_model(
     **options: Any,
 ) -> Model:
     """
-    A model in evaluation mode.
+    Loads a model in evaluation mode.
 
     Args:
-        model_class: As [`ElmoModel`], or a head.
+        model_class: The class of the model: [`ElmoModel`] or a head.
         name: A folder, or a name on the Hub.
-        device: Default: the CPU.
-        precision: Of the weights. Default: as they were saved. What was saved as int8 stays int8: other precisions of
-            it are refused.
-        options: Of `from_pretrained`.
+        device: The device of the model. Default: the CPU.
+        precision: The precision of the weights. Default: that of the saved weights. A model saved as int8 can only be
+            loaded as int8.
+        options: Further options of `from_pretrained`.
     """
     place = find_device(device)
     with loading_errors(name):
@@ -44,7 +44,7 @@ def load_model(
 
 
 def precision_options(name: str, precision: Precision | None) -> dict[str, Any]:
-    """The options of `from_pretrained` that load a model in a precision; none where it is not asked for."""
+    """The options of `from_pretrained` that load a model in a precision; none for its own precision."""
     if precision is None:
         return {}
     is_int8 = ElmoConfig.get_config_dict(name)[0].get("quantization_config") is not None
@@ -57,7 +57,7 @@ def precision_options(name: str, precision: Precision | None) -> dict[str, Any]:
 
 @contextmanager
 def loading_errors(name: str) -> Generator[None]:
-    """Turns what a damaged folder leads to into one error that names it."""
+    """Turns the errors that a damaged folder raises into one error that names it."""
     try:
         yield
     except ModelError:
@@ -65,7 +65,7 @@ def loading_errors(name: str) -> Generator[None]:
     except StrictDataclassError as error:
         reason = str(error.__cause__ or error)
         raise ModelError(f"{name} cannot be loaded, its config.json is wrong: {in_one_line(reason)}") from error
-    except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
+    except Exception as error:  # OSError, SafetensorError, TypeError ..., depending on the damaged file
         raise ModelError(f"{name} cannot be loaded: {in_one_line(error)}") from error
 
 

@@ -23,17 +23,17 @@ def find_named_model(name: str | None) -> str:
     """
     if name is None:
         return default_model()
-    found = find_model(name)
-    if os.path.isdir(found):
-        if not os.path.isfile(os.path.join(found, "config.json")):
+    model = find_model(name)
+    if os.path.isdir(model):
+        if not os.path.isfile(os.path.join(model, "config.json")):
             raise ModelError(f"{name} holds no model: config.json is missing.")
-    elif os.path.exists(found):
+    elif os.path.exists(model):
         raise ModelError(f"{name} is a file: name the folder of a model.")
-    elif not HUB_NAME.fullmatch(found):
+    elif not HUB_NAME.fullmatch(model):
         raise ModelError(f"There is no folder {name}.")
     else:
-        _look_up(found)
-    return found
+        _look_up(model)
+    return model
 
 
 def _look_up(name: str):

@@ -1,4 +1,4 @@
-"""What a user sees while text is embedded."""
+"""The progress of embedding: a bar, or calls of a function."""
 
 from collections.abc import Callable, Iterable, Sized
 from typing import Any
@@ -10,11 +10,12 @@ Progress = bool | Callable[[int, int], object] | None
 
 class ProgressReport:
     """
-    Counts what is done, and tells it.
+    Counts finished sentences and tokens, and reports them.
 
     Args:
-        progress: `True` for a bar on standard error, or what is called with the numbers of sentences and tokens done.
-        sentences: The bar knows its end where they have a length.
+        progress: `True` for a bar on standard error, or a function that is called with the numbers of sentences and
+            tokens done so far.
+        sentences: The input. If it has a length, the bar shows how much is left.
     """
 
     def __init__(self, progress: Progress = None, sentences: Iterable[Any] = ()):
@@ -27,7 +28,7 @@ class ProgressReport:
         self._bar: tqdm | None = None
 
     def done(self, sentences: int, tokens: int):
-        """So many more are done."""
+        """Adds finished sentences and tokens."""
         self.sentences += sentences
         self.tokens += tokens
         if self._bar is not None:

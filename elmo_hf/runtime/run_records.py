@@ -1,4 +1,4 @@
-"""What a model's folder tells of how the model was made."""
+"""The records in a model's folder of how the model was made."""
 
 import json
 import os
@@ -14,24 +14,24 @@ from safetensors import SafetensorError
 from ..errors import ModelError
 from ..modeling.checks_elmo import read_json_object
 
-# Files that training and conversion leave beside a model; see there for what is in them.
+# The files that training and conversion write beside a model.
 PRETRAINING, HISTORY = "run.json", "history.jsonl"
 FINETUNING, RESULTS = "finetune.json", "results.json"
 CONVERSION = "conversion.json"
-# Owner and name on the Hub. A path may look the same; what has a suffix is a file.
+# Owner and name on the Hub. A path may look the same; a name with a suffix is a file.
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w-]*")
 
 
 class Records(NamedTuple):
     """
-    The contents of a folder's records, as far as there are any.
+    The records of a folder. A record that does not exist is `None`.
 
     Attributes:
-        pretraining: Of a run of `elmo-hf pretrain`: its text and settings.
-        history: What that run has recorded on the way.
-        finetuning: Of a run of `elmo-hf finetune`: its task, data, model and settings.
-        results: What came of that: metrics of each split, and how many examples there were.
-        conversion: What was converted.
+        pretraining: The text and the settings of a run of `elmo-hf pretrain`.
+        history: The history of that run.
+        finetuning: The task, the data, the model and the settings of a run of `elmo-hf finetune`.
+        results: The results of that run: the metrics of each split and its number of examples.
+        conversion: The source of a conversion.
     """
 
     pretraining: dict[str, Any] | None = None
@@ -42,7 +42,7 @@ class Records(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> "Records":
-        """Reads those of a folder."""
+        """Reads the records of a folder."""
         history = folder / HISTORY
         return cls(
             pretraining=_read(folder / PRETRAINING),
@@ -53,7 +53,7 @@ class Records(NamedTuple):
         )
 
     def published(self) -> dict[str, dict[str, Any]]:
-        """By file, the records that name places, without those: `run.json` and `finetune.json`."""
+        """The records that contain paths, `run.json` and `finetune.json`, with the names of the files only."""
         files = {}
         if (run := self.pretraining) is not None:
             sources = {part: [shown_name(source) for source in run["text"][part]] for part in ("text", "heldout")}
@@ -66,14 +66,14 @@ class Records(NamedTuple):
         return files
 
     def perplexity(self) -> dict[str, Any] | None:
-        """The last record of held-out perplexity: `heldout_words`, and `…_perplexity` of the directions there are."""
-        found = [record for record in self.history or [] if "heldout_words" in record]
-        return found[-1] if found else None
+        """The last record of held-out perplexity: `heldout_words`, and `…_perplexity` of each direction."""
+        records = [record for record in self.history or [] if "heldout_words" in record]
+        return records[-1] if records else None
 
     def progress(self) -> dict[str, Any] | None:
         """The last record of the training: `step`, `words`, `hours`."""
-        found = [record for record in self.history or [] if "hours" in record]
-        return found[-1] if found else None
+        records = [record for record in self.history or [] if "hours" in record]
+        return records[-1] if records else None
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 def history_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Whole lines and what they say; the last one may have been torn by a kill, if only of its end."""
+    """The complete lines of a history and their records. A kill may have truncated the last line."""
     records = []
     for line in path.read_text("utf-8", errors="replace").split("\n"):
         try:
@@ -96,7 +96,7 @@ def history_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 @contextmanager
 def malformed_files(folder: Path) -> Generator[None]:
-    """Turns what a config, weights or records of the wrong kind lead to into one error."""
+    """Turns the errors that a malformed config, malformed weights or records raise into one error."""
     try:
         yield
     except ModelError:
@@ -111,12 +111,12 @@ def malformed_files(folder: Path) -> Generator[None]:
 
 
 def is_hub_name(source: str) -> bool:
-    """Whether it looks like an owner and a name on the Hub, and is nothing here."""
+    """Whether a source looks like an owner and a name on the Hub, and is not a local path."""
     return HUB_NAME.fullmatch(source) is not None and not os.path.exists(source)
 
 
 def shown_name(source: str) -> str:
-    """A name on the Hub as it is, of a path the last part: what is published tells nothing of the machine."""
+    """The name of a source for publishing: a name on the Hub as it is, a path without its folders."""
     return source if is_hub_name(source) else PureWindowsPath(source).name or source  # knows both separators
 
 

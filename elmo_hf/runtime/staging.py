@@ -1,4 +1,4 @@
-"""Folders and files that are there as a whole, or not at all."""
+"""Writes folders and files atomically: they are complete, or they do not exist."""
 
 import os
 import shutil
@@ -13,20 +13,20 @@ from ..errors import FolderError
 @contextmanager
 def staged_folder(out: str | os.PathLike) -> Generator[Path]:
     """
-    A temporary folder near `out` that takes its name when the block ends, and vanishes when the block fails.
+    A temporary folder that is renamed to `out` when the `with` block ends, and removed if the block fails.
 
     Args:
-        out: The folder to make. It must not exist yet, or be empty.
+        out: The folder to create. It must not exist yet, or be empty.
     """
     out = Path(out).resolve()
     refuse_used(out)
-    # In the nearest folder that is there: a rename stays on one disk, and a failure leaves no new parents behind.
+    # In the nearest existing folder: the rename stays on one disk, and a failure leaves no new parents behind.
     nearest = next(parent for parent in out.parents if parent.exists())
     stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=nearest))
     try:
         yield stage
-        refuse_used(out)  # somebody else may have been faster
-        if out.exists():  # stays itself: it may be somebody's working directory, or a mounted disk
+        refuse_used(out)  # another process may have created it
+        if out.exists():  # not replaced, since it may be a working directory or a mounted disk
             move_files(stage, out)
             stage.rmdir()
         else:
@@ -40,7 +40,7 @@ def staged_folder(out: str | os.PathLike) -> Generator[Path]:
 
 def move_files(stage: Path, folder: Path):
     """
-    Moves all that is in a temporary folder into another one, the config last: until then it is no model's folder.
+    Moves all files of a temporary folder to another folder, the config last: it makes the folder a model's folder.
 
     Files of the same names are replaced.
     """
@@ -50,7 +50,7 @@ def move_files(stage: Path, folder: Path):
 
 
 def write_atomically(path: Path, text: str):
-    """Writes a file, or leaves the one that is there."""
+    """Writes a file atomically. If that fails, an existing file is unchanged."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -60,13 +60,13 @@ def write_atomically(path: Path, text: str):
 
 
 def refuse_used(folder: Path):
-    """Refuses a folder that is neither new nor empty."""
+    """Raises an error if a folder exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FolderError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
 
 
 def _open_to_others(folder: Path):
-    """The permissions of an ordinary folder with ordinary files: temporary ones, and safetensors', are private."""
+    """Sets the usual permissions. Temporary folders, and files of safetensors, are private."""
     mask = os.umask(0)
     os.umask(mask)
     for path in (folder, *folder.rglob("*")):

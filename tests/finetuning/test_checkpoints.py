@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from elmo_hf.finetuning import FinetuningRun
-from elmo_hf.finetuning.progress import EpochReport
+from elmo_hf.finetuning.callbacks import EpochReport
 from tests.finetuning.toy import SETTINGS, tagging_run
 
 pytestmark = pytest.mark.medium
