@@ -15,7 +15,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from .lstm_cpu_elmo import GATE_BYTES_PER_CHUNK, resets_per_step, step_chunks
-from .products_elmo import ROWS_PER_BLOCK, PackedMatrix, has_onednn
+from .products_elmo import ROWS_PER_BLOCK, PackedMatrix, has_onednn, without_autocast
 
 if TYPE_CHECKING:
     from .lstm_elmo import LSTMWeights
@@ -252,7 +252,7 @@ class _LSTM(torch.autograd.Function):
             *(None if weight is None else torch.zeros_like(weight, dtype=outputs.dtype) for weight in weights)  # ty: ignore[invalid-argument-type]
         )
         gradients = []
-        with torch.autocast(d_outputs.device.type, enabled=False):
+        with without_autocast(d_outputs.device):
             for index, group in enumerate(weights.direction_groups()):
                 backward = _BackwardPass(weights.of(group), ctx.settings, d_last_hidden[group], d_last_cell[group])
                 d_inputs = backward.run(
