@@ -145,9 +145,6 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             if vocab is None:
                 vocab = specials if vocab_file is None else read_vocabulary(vocab_file)
             self._tokenizer = build_backend(vocab, specials, word_pre_tokenizer(splitting, self._rust_segmenter))
-        # Saved only where they differ from the defaults: most tokenizers have none of them.
-        spelled = {"characters": characters, "max_word_length": max_word_length, "boundary_words": boundary_words}
-        kwargs |= {name: value for name, value in spelled.items() if value not in (None, False)}
         super().__init__(
             splitting=splitting,
             segmenter=self.segmenter,
@@ -157,6 +154,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
             unk_token=unk_token,
             pad_token=pad_token,
             split_special_tokens=split_special_tokens,
+            characters=characters,
+            max_word_length=max_word_length,
+            boundary_words=boundary_words,
             **kwargs,
         )
         if not isinstance(self.model_max_length, (int, float)):

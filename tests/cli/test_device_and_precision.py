@@ -134,7 +134,7 @@ def test_a_device_or_a_precision_that_there_is_not_is_one_line_before_work_begin
     for device in ("abacus", "cuda:99"):
         message = refused(*command, "--device", device)
         assert f"The device {device!r} is not available: this machine has cpu" in message
-    assert "The device 'cudo' (did you mean 'cuda'?) is not available" in refused(*command, "--device", "cudo")
+    assert "The device 'cpi' (did you mean 'cpu'?) is not available" in refused(*command, "--device", "cpi")
     assert "'int9' is not one of 'fp32', 'bf16', 'int8' (did you mean 'int8'?)." in refused(
         *command, "--precision", "int9"
     )
