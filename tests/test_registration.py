@@ -291,6 +291,7 @@ except ImportError as error:
     assert run(program) == "elmo_hf cannot register ELMo with transformers' Auto classes: no such thing\n"
 
 
+@pytest.mark.medium
 def test_a_registration_that_meets_an_unfinished_import_is_made_up_for():
     program = """
 import sys, types

@@ -66,6 +66,7 @@ def test_an_interrupted_analysis_of_senses_continues_in_its_folder(run, tmp_path
     assert run(*SENSES, "--work", "work") == first
 
 
+@pytest.mark.medium
 def test_probes_are_reported_for_every_representation(run):
     output, found = outputs(run, *PROBE, "--seed", "0", "--seed", "1")
     assert found["seeds"] == [0, 1]

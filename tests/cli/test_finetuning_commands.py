@@ -24,6 +24,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.medium
 def test_a_tagger_is_trained_and_tags_text_from_a_file_and_from_standard_input(folder, tmp_path, run, monkeypatch):
     files = [f"--{split}={folder / split}.conll" for split in ("train", "dev", "test")]
     out = tmp_path / "tagger"
@@ -59,6 +60,7 @@ def test_a_tagger_is_trained_and_tags_text_from_a_file_and_from_standard_input(f
     assert (tmp_path / "found.conll").read_text() == output
 
 
+@pytest.mark.medium
 def test_a_classifier_is_trained_and_labels_text(folder, tmp_path, run):
     out, files = tmp_path / "classifier", [f"--{split}={folder / split}.jsonl" for split in ("train", "dev")]
     code, output, _ = run("finetune", "classification", *files, "--model", folder / "bilm", "--out", out, *FAST)
@@ -73,6 +75,7 @@ def test_a_classifier_is_trained_and_labels_text(folder, tmp_path, run):
     assert blank == {"text": "", "label": None}
 
 
+@pytest.mark.medium
 def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, run, monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_CPU", "false")
     for split in ("train", "dev"):

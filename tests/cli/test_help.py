@@ -160,6 +160,7 @@ def test_the_version_is_printed(run):
     assert run("--version") == (0, f"elmo-hf {__version__}\n", "")
 
 
+@pytest.mark.medium
 def test_the_installed_command_explains_in_one_line_what_the_library_reports_in_twelve(folder, tmp_path):
     edit_config(folder, cell_size=9)
     command = Path(sys.executable).with_name("elmo-hf")

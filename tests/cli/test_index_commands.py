@@ -135,6 +135,7 @@ def test_an_index_of_a_model_without_a_name_asks_for_it(refused, run, made):
     assert run("neighbors", made, "the **bank**", "--model", name)[0] == 0
 
 
+@pytest.mark.medium
 def test_the_documentation_shows_what_is_printed(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elmo_hf").symlink_to(ROOT / "elmo_hf")

@@ -94,6 +94,7 @@ def test_too_little_memory_is_one_line(refused, broken, error):
     assert "There is not enough memory" in refused("neighbors", "folder", "a **b**")
 
 
+@pytest.mark.medium
 def test_a_reader_that_has_had_enough_ends_a_command_quietly(folder, tmp_path):
     (tmp_path / "text.txt").write_text("the cat\n" * 20_000)
     command = [sys.executable, "-m", "elmo_hf.cli", "score", str(tmp_path / "text.txt")]

@@ -292,6 +292,7 @@ def test_a_loss_that_explodes_is_one_line_that_names_the_last_checkpoint(run, te
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
+@pytest.mark.medium
 def test_ctrl_c_and_a_termination_save_and_name_how_to_go_on(run, text, words, tmp_path):
     folder, resume = tmp_path / "run", ["pretrain", "--resume", "--out", str(tmp_path / "run")]
     steps = 0

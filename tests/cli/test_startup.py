@@ -44,6 +44,7 @@ def results() -> list[tuple[list[str], int, list[str]]]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.medium
 def test_help_version_and_mistakes_import_no_large_library(results):
     assert [(line, imported) for line, _, imported in results if imported] == []
 

@@ -269,6 +269,7 @@ def test_a_checkpoint_may_be_named_by_its_folder_its_prefix_or_a_file(original, 
     }
 
 
+@pytest.mark.medium
 def test_training_goes_on_with_the_settings_of_the_options(original, tmp_path):
     model = AutoModelForPreTraining.from_pretrained(convert_bilm_checkpoint(original, tmp_path / "out"))
     assert (model.config.softmax_type, model.config.softmax_samples, model.config.dropout) == ("sampled", 4, 0.1)

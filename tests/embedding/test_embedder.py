@@ -154,6 +154,7 @@ def test_a_cache_that_the_model_has_is_kept():
     assert ElmoEmbedder(model, TOKENIZER).model.token_encoder.word_cache is cache
 
 
+@pytest.mark.medium
 def test_a_generator_is_read_as_far_as_results_are_asked_for():
     read = 0
 
@@ -179,6 +180,7 @@ def test_what_went_through_before_a_bad_sentence_is_not_lost():
     assert len(found) >= 100 - CHUNK - 10
 
 
+@pytest.mark.medium
 def test_batches_depend_on_nothing_but_the_input():
     def shapes(given_sentences):
         seen, model = [], tiny_model()

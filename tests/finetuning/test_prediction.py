@@ -72,6 +72,7 @@ def test_a_tokenizer_that_pads_on_the_left_gives_the_same_tags():
     assert list(predict_tags(model, left, words)) == list(predict_tags(model, TOKENIZER, words))
 
 
+@pytest.mark.medium
 @settings(max_examples=20)
 @given(rows=st.lists(st.lists(st.sampled_from(OTHERS), max_size=3), max_size=8), size=st.integers(1, 4))
 def test_every_sentence_has_one_record_those_without_words_too(rows, size):

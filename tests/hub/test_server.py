@@ -96,6 +96,7 @@ def test_only_a_token_of_the_owner_with_the_right_to_write_writes(hub, reader, o
     assert hub.repository(NAME).read(SMALL) == b"{}"
 
 
+@pytest.mark.medium
 def test_faults_reach_the_client(hub, api, published):
     hub.faults.inject(BreakUpload(after=1000), "PUT")
     upload(api, LARGE, WEIGHTS[::-1])

@@ -66,6 +66,7 @@ def test_the_layers_are_those_asked_for(tmp_path, layers):
     assert ElmoIndex.load(found.folder).layers == layers
 
 
+@pytest.mark.medium
 def test_the_vectors_are_written_while_the_text_is_read(tmp_path):
     """Of a corpus of any size only a window is in memory."""
     sizes = []

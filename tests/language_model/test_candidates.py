@@ -58,6 +58,7 @@ def by_hand(lm: ElmoLanguageModel, words: list[str], position: int) -> list[tupl
     return sorted(found, key=lambda item: -item[1])
 
 
+@pytest.mark.medium
 @EVERY_WAY
 @given(SENTENCES.filter(bool), st.data(), st.sampled_from(KINDS), st.sampled_from(["both", "forward", "backward"]))
 def test_substitutes_are_ranked_as_the_sentence_with_each_of_them(words, data, kind, directions):

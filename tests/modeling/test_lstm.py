@@ -215,6 +215,7 @@ def layer_and_inputs(dtype: torch.dtype = torch.float64, **fields):
     return layer, *(torch.randn(2, *shape, dtype=dtype, requires_grad=True) for shape in shapes), batch_sizes
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "fields",
     [

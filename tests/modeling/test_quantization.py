@@ -117,6 +117,7 @@ def test_a_fine_weight_is_fine_for_inputs_with_small_weights_too():
     assert errors[1] < 0.01 < 0.3 < errors[0]
 
 
+@pytest.mark.medium
 @needs_integers
 def test_products_do_not_overflow_where_pairs_are_added_in_16_bits():
     """As on processors without VNNI: oneDNN can be told to be like that."""
@@ -160,6 +161,7 @@ def test_weights_that_are_not_finite_are_refused():
 # ---- the model
 
 
+@pytest.mark.medium
 @given(configurations)
 def test_every_kind_of_model_stays_close_to_itself(fields):
     model = tiny_model(**fields)
@@ -302,6 +304,7 @@ def test_a_head_is_put_on_an_int8_folder(words, tmp_path):
     assert isinstance(head.classifier.weight, nn.Parameter)
 
 
+@pytest.mark.medium
 def test_an_int8_folder_works_where_the_package_is_not_installed_and_beside_it(words, tmp_path):
     model = tiny_model().quantize()
     model.save_pretrained(tmp_path / "model")

@@ -60,12 +60,7 @@ def test_without_the_setting_a_boundary_in_a_text_is_a_word():
     assert batch["char_ids"][0][1] != expected_row("<bos>")
 
 
-def test_the_settings_are_saved_only_where_they_are_used(tmp_path):
-    ElmoTokenizer().save_pretrained(tmp_path / "bytes")
-    assert (
-        not {"characters", "max_word_length", "boundary_words"}
-        & json.loads((tmp_path / "bytes" / "tokenizer_config.json").read_text("utf-8")).keys()
-    )
+def test_the_settings_are_saved_and_loaded(tmp_path):
     tokenizer().save_pretrained(tmp_path / "points")
     again = ElmoTokenizer.from_pretrained(tmp_path / "points")
     assert (again.characters, again.max_word_length, again.boundary_words) == (CHARACTERS, 10, True)

@@ -268,6 +268,7 @@ def test_given_words_keep_their_rows_and_places(sentences):
     assert [batch.word_ids(i)[1:-1] for i in range(len(sentences))] == [list(range(len(words))) for words in sentences]
 
 
+@pytest.mark.medium
 @given(texts=st.lists(ANY_TEXT, min_size=1), pairs=st.booleans(), side=st.sampled_from(["left", "right"]))
 def test_a_batch_is_its_texts_one_by_one_and_tensors_are_the_lists(texts, pairs, side):
     tokenizer, seconds = TOKENIZERS["treebank"], texts[::-1] if pairs else None

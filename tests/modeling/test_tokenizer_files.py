@@ -181,6 +181,7 @@ def test_a_part_that_is_given_twice_is_refused(folder, part):
         ElmoTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("where", ["single", "ids"])
 def test_a_template_that_makes_many_tokens_of_one_sentence_is_refused(folder, where):
     template = json.loads((folder / TOKENIZER).read_text())["post_processor"]

@@ -89,6 +89,7 @@ SENTENCES = st.lists(st.sampled_from([*WORDS, "dog", "<S>", "</S>", "猫"]), min
 DOCUMENTS = st.lists(st.lists(SENTENCES, min_size=1, max_size=4), min_size=1, max_size=5)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("carry_state", [False, True], ids=["zero", "carried"])
 @pytest.mark.parametrize("softmax_type", ["full", "sampled", "adaptive"])
 @settings(max_examples=15)

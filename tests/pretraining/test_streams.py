@@ -134,6 +134,7 @@ def shards_of(documents: list[Document], num_shards: int) -> list[list[Document]
 # ---- targets and inputs
 
 
+@pytest.mark.medium
 @settings(max_examples=60)
 @given(
     documents=DOCUMENTS,

@@ -114,6 +114,7 @@ def test_cutting_long_documents_loses_nothing(tmp_path_factory, lengths, max_sen
     assert list(corpus.documents(0, start=start)) == cut[start:]
 
 
+@pytest.mark.medium
 def test_a_file_without_blank_lines_is_never_in_memory(text_file):
     path = text_file(gzip.compress(b"a sentence of some words\n" * 500_000))  # 12.5 MB
     tracemalloc.start()
