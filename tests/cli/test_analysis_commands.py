@@ -42,6 +42,7 @@ def outputs(run, *command):
         return output, json.load(file)
 
 
+@pytest.mark.medium
 def test_senses_are_split_by_documents_and_reported(run):
     output, found = outputs(run, *SENSES)
     assert found["groups"] == ["all", "ambiguous", "noun", "verb"]

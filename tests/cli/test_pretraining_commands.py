@@ -140,6 +140,7 @@ def test_pretrain_ends_in_a_folder_that_loads_and_says_its_perplexity(run, text,
     assert list(out.rglob("*tfevents*"))
 
 
+@pytest.mark.medium
 def test_the_seed_decides_the_weights_too(run, text, words, tmp_path):
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         torch.rand(1)  # whatever came before
@@ -171,6 +172,7 @@ def test_more_steps_prolong_a_run(run, text, words, tmp_path):
     assert list(recorded_losses(tmp_path / "run")) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.medium
 def test_further_pretraining_keeps_the_vocabulary_and_lowers_the_perplexity(run, language_model, tmp_path):
     text = write_text(tmp_path / "domain.txt", REPETITIVE)
     code, output, error = run(*further(language_model, tmp_path / "run", text), "--heldout", text)

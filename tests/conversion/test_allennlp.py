@@ -310,6 +310,7 @@ def test_sizes_that_not_all_tensors_have_are_refused_before_memory_is_taken(tmp_
     assert_refused(tmp_path, converting(state_dict_file(tensors, tmp_path)), "should have shape .*, found")
 
 
+@pytest.mark.medium
 def test_a_compressed_container_that_is_far_larger_inside_is_refused(tmp_path):
     plain = state_dict_file(tiny_state_dict() | {"zeros": torch.zeros(2**25)}, tmp_path)
     path = tmp_path / "best.th"

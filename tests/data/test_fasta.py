@@ -58,6 +58,7 @@ def test_text_that_is_no_fasta_is_refused(tmp_path):
         read(tmp_path, "The cat sat on the mat .\n")
 
 
+@pytest.mark.medium
 @given(
     st.lists(
         st.tuples(

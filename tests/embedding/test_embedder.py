@@ -48,6 +48,7 @@ def test_every_sentence_has_the_vectors_it_has_alone(given_sentences, batch_toke
         assert_close(vectors, expected if boundaries else expected[..., 1:-1, :])
 
 
+@pytest.mark.medium
 @settings(max_examples=20)
 @given(configurations, sentences, budgets)
 def test_every_kind_of_model_can_be_embedded_with(fields, given_sentences, batch_tokens):

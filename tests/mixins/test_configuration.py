@@ -2,9 +2,13 @@
 
 import unittest
 
+import pytest
+
 from elmo_hf import ElmoConfig
 from tests.mixins.source import stock_tests
 from tests.models import TINY
+
+pytestmark = pytest.mark.medium
 
 common = stock_tests("test_configuration_common")
 

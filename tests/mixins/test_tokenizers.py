@@ -6,8 +6,12 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import pytest
+
 from elmo_hf import ElmoTokenizer
 from tests.mixins.source import leave_out, stock_tests
+
+pytestmark = pytest.mark.medium
 
 common = stock_tests("test_tokenization_common")
 backend = stock_tests("test_tokenizers_backend_mixin")

@@ -251,6 +251,7 @@ def test_the_directions_do_not_see_each_other():
         assert_close(single[0], output[direction])
 
 
+@pytest.mark.medium
 @given(st.data(), st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_a_reset_divides_a_sequence_into_two(data, lengths):
     """The words of sentences one after the other in a row, against the sentences as segments."""

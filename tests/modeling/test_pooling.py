@@ -118,6 +118,7 @@ def test_padding_on_either_side_changes_nothing(kind, batch, padding, left):
     assert_close(pooling(*padded), pooling(words, mask), rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("kind", KINDS)
 @given(batch=sentences_of_words(), data=st.data())
 def test_the_order_of_the_words_does_not_matter(kind, batch, data):

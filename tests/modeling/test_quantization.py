@@ -178,6 +178,7 @@ def test_every_kind_of_model_stays_close_to_itself(fields):
         assert torch.nn.functional.mse_loss(quantized, layer) <= 1e-3 * layer.square().mean() + 1e-6
 
 
+@pytest.mark.medium
 def test_every_layer_of_the_shipped_model_is_the_same_to_three_digits(products):
     tokenizer, model = ElmoTokenizer.from_pretrained(default_model()), ElmoModel.from_pretrained(default_model())
     text = read_tagged(str(find_data("corpora", "ud-english-ewt", "en_ewt-ud-test.conllu")))[:48]

@@ -80,6 +80,7 @@ def test_the_size_that_it_has_changes_nothing(words):
         assert tensor.equal(before[name])
 
 
+@pytest.mark.medium
 @given(pad=st.sampled_from([2, 5, 19]), words=st.integers(6, 40), softmax=st.sampled_from(SOFTMAXES))
 def test_a_resized_model_is_of_its_config(pad, words, softmax):
     model = build(pad_token_id=pad, softmax_type=softmax)

@@ -310,6 +310,7 @@ def test_tokenize_and_a_call_give_the_same_words(text):
 LONG = 12 * 10**6
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("letters", ["a", "a.", "1,", "\u0301"])
 def test_a_word_without_end_is_refused_before_rust_gives_up(letters):
     tokenizer, text = ElmoTokenizer(), "the cat " + letters * (LONG // len(letters)) + " sat"

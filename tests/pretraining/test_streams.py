@@ -313,6 +313,7 @@ def test_files_are_read_through_the_corpus(tmp_path):
 # ---- stopping and going on
 
 
+@pytest.mark.medium
 @settings(max_examples=60)
 @given(
     documents=DOCUMENTS,

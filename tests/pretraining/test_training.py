@@ -105,6 +105,7 @@ def test_an_epoch_predicts_every_word_and_boundary_once(text, tmp_path):
     assert trainer.step() is None
 
 
+@pytest.mark.medium
 def test_accumulated_windows_make_one_update(text, tmp_path):
     found = {
         windows: tiny_pretrainer(tmp_path / str(windows), text, epochs=1, total_steps=10, accumulate=windows).train()

@@ -57,6 +57,7 @@ def test_marks_in_the_text_are_no_words_and_not_covered(corpus):
     assert build(text, ElmoTokenizer(bos_token="["), pretokenized=True).words[:3] == ["[", "</S>", "<UNK>"]
 
 
+@pytest.mark.medium
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
 def test_a_counted_word_is_known_to_the_tokenizer(sentences):
     counts = count_words(sentences, ElmoTokenizer(), pretokenized=True)
