@@ -13,7 +13,7 @@ from tests.hub.faults import BreakDownload, CorruptDownload
 from tests.hub.models import save_tiny
 from tests.hub.store import Commit, Refusal
 
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+pytestmark = [pytest.mark.medium, pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")]
 
 NAME = "ada/model"
 

@@ -22,7 +22,7 @@ from tests.hub.models import save_tagger, save_tiny
 from tests.hub.store import Refusal
 from tests.models import edit_config
 
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+pytestmark = [pytest.mark.medium, pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")]
 
 NAME = "ada/model"
 CODE_NAMES = {path.name for path in CODE} | {"configuration_elmo.py", "modeling_elmo.py", "tokenization_elmo.py"}
