@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_hf.finetuning import ClassificationTask, LabelledText, TaggingTask, read_tagged
+from elmo_hf.finetuning import ClassificationTask, LabelledText, TaggingTask, read_labelled, read_tagged
 
 
 class TaskSetup(NamedTuple):
@@ -81,6 +81,13 @@ def load_polarity(folder: Path) -> TaskSetup:
     return TaskSetup(ClassificationTask.of(texts), *splits, fields=fields, settings={"epochs": 6})
 
 
+def load_entailment(folder: Path) -> TaskSetup:
+    splits = [read_labelled(str(folder / f"{split}.tsv")) for split in ("train", "dev", "test")]
+    task = ClassificationTask.of([example for split in splits for example in split])
+    fields = {"task_layer_size": 150, "pair_attention": "esim", "elmo_places": "both", "classifier_dropout": 0.5}
+    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 10})
+
+
 SETUPS = {
     "pos": TaskEntry(
         corpus="ud-english-ewt",
@@ -96,6 +103,12 @@ SETUPS = {
         corpus="sentence-polarity",
         description="sentences of film reviews (Pang & Lee 2005), CC BY 4.0, nltk.download('sentence_polarity')",
         load=load_polarity,
+    ),
+    "entailment": TaskEntry(
+        corpus="nli-snli-counterfactual",
+        description="SNLI pairs with counterfactual revisions (Kaushik et al. 2020), Apache-2.0 and CC BY-SA 4.0, "
+        "https://github.com/acmi-lab/counterfactually-augmented-data",
+        load=load_entailment,
     ),
 }
 

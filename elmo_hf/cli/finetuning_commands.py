@@ -238,9 +238,16 @@ def finetune_classification(
     label_column: Annotated[
         str | None,
         typer.Option(
-            help="Column that holds the label: a name or a number. Default: label, labels or score.", show_default=False
+            help="Column that holds the label: a name or a number. Default: label, labels, gold_label or score.",
+            show_default=False,
         ),
     ] = None,
+    phrases: Annotated[
+        bool,
+        typer.Option(
+            "--phrases", help="Train on every phrase of the Stanford Sentiment Treebank, not on whole sentences only."
+        ),
+    ] = False,
     text_name: Annotated[str | None, _older("--text-name")] = None,
     pair_name: Annotated[str | None, _older("--pair-name")] = None,
     label_name: Annotated[str | None, _older("--label-name")] = None,
@@ -249,7 +256,8 @@ def finetune_classification(
     """
     Train a classifier.
 
-    It predicts a label per text or pair of texts. The data are JSON lines, CSV, TSV or datasets.
+    It predicts a label per text or pair of texts. The data are JSON lines (SNLI's and MultiNLI's too), CSV, TSV, trees
+    of the Stanford Sentiment Treebank or datasets.
 
     Example: elmo-hf finetune classification --train train.csv --dev dev.csv --out my-classifier
     """
@@ -261,6 +269,7 @@ def finetune_classification(
         column = str(text_column)
     older = {"text_name": text_name, "pair_name": pair_name, "label_name": label_name}
     options = classification_columns(train, column, pair_column, label_column, **older)
+    options |= {"phrases": True} if phrases else {}
     data = _Data(train, dev, test, options, max_train, train_share)
     given = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)

@@ -1,16 +1,24 @@
-"""Reads texts, or pairs of texts, with labels from JSON lines, CSV, TSV and datasets."""
+"""Reads texts, or pairs of texts, with labels from JSON lines, CSV, TSV, sentiment trees and datasets."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
-from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, table_rows, without_errors
-from ..errors import TextError
+from transformers.utils import logging
+
+from ..data.sentiment_trees import sentiment_trees
+from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, numbered_lines, table_rows, without_errors
+from ..errors import TextError, counted
+
+logger = logging.get_logger(__name__)
 
 # Usual names of columns.
 TEXT = ("text", "sentence", "sentence1", "premise", "question")
 PAIRS = [("text", "text_pair"), ("text", "pair"), ("sentence1", "sentence2"), ("premise", "hypothesis")]
 PAIRS += [("question", "sentence"), ("question1", "question2")]
-LABEL = ("label", "labels", "score")
+LABEL = ("label", "labels", "gold_label", "score")
+# SNLI and MultiNLI have this in `gold_label` where the annotators did not agree.
+GOLD_LABEL, NO_AGREEMENT = "gold_label", "-"
 
 Label = str | int | float | list[str]
 
@@ -40,10 +48,12 @@ def read_labelled(
     pair_column: int | None = None,
     label_column: int | None = None,
     with_labels: bool = True,
+    phrases: bool = False,
 ) -> list[LabelledText]:
     """
-    Reads the texts of a file (`.jsonl`, `.csv`, `.tsv`) or a dataset. Either all texts have a pair or none has, and all
-    labels are of one kind.
+    Reads the texts of a file (`.jsonl`, `.csv`, `.tsv`; trees of the Stanford Sentiment Treebank) or a dataset. Either
+    all texts have a pair or none has, and all labels are of one kind. Pairs of SNLI and MultiNLI whose `gold_label` is
+    "-", because the annotators did not agree, are left out, with a warning that counts them.
 
     Args:
         source: A file, a folder or a name on the Hub.
@@ -53,8 +63,13 @@ def read_labelled(
         text_column, pair_column, label_column: The indices of the columns in CSV and TSV files without a line of names,
             from 0, or from -1 backward.
         with_labels: Whether there must be labels. Otherwise a blank line is an empty text.
+        phrases: Whether, in the split "train" of sentiment trees, every phrase is a text too. Other data have none.
     """
     kind = kind_of(source)
+    if kind == "text" and _are_trees(source):
+        return _read_trees(source, phrases and split == "train")
+    if phrases and with_labels and split == "train":
+        raise TextError(f"{source}: only the trees of the Stanford Sentiment Treebank have phrases: leave it out.")
     indices = text_column, pair_column, label_column
     has_names = indices == (None, None, None)
     columns = _Columns(text_name, pair_name, label_name) if has_names else _Columns(*indices)
@@ -75,6 +90,22 @@ def read_labelled(
     if not texts:
         raise TextError(f"There is not a single text in {source}.")
     return texts
+
+
+def _are_trees(source: str) -> bool:
+    """Whether the first line that is not blank is a sentiment tree."""
+    first = next((line for _, line in islice(numbered_lines(source), 100) if line.strip()), "")
+    return first.lstrip().startswith("(")
+
+
+def _read_trees(source: str, with_phrases: bool) -> list[LabelledText]:
+    texts: dict[LabelledText, None] = {}  # the same phrase with the same class counts once, as in the paper's model
+    sentences = []
+    for tree in without_errors(sentiment_trees(source)):
+        sentences.append(LabelledText(" ".join(tree[0].words), None, tree[0].label))
+        if with_phrases:
+            texts |= dict.fromkeys(LabelledText(" ".join(words), None, label) for words, label in tree)
+    return list(texts) if with_phrases else sentences
 
 
 class _Columns(NamedTuple):
@@ -109,18 +140,25 @@ class _Columns(NamedTuple):
 
 def _texts(rows: Iterable[Row | TextError], columns: _Columns, with_labels: bool) -> Iterator[LabelledText]:
     first: tuple[str, LabelledText] | None = None
+    without_agreement = 0
     for where, row in without_errors(rows):
         if row is None:
             if not with_labels:
                 yield LabelledText("")
             continue
         example = _example(where, row, columns, with_labels)
+        if example.label == NO_AGREEMENT and row.get(GOLD_LABEL) == NO_AGREEMENT:
+            without_agreement += 1
+            continue
         first = first or (where.rpartition(", ")[2], example)
         if (example.pair is None) != (first[1].pair is None):
             raise TextError(f"{where}: some texts have a pair and some have none; {first[0]} is different.")
         if _kind(example) != _kind(first[1]):
             raise TextError(f"{where}: the label is {_kind(example)}, and in {first[0]} it is {_kind(first[1])}.")
         yield example
+    if without_agreement:
+        pairs = counted(without_agreement, "text")
+        logger.warning(f"{pairs} of {where.rpartition(', ')[0]} left out: the gold_label is {NO_AGREEMENT!r}.")
 
 
 def _kind(example: LabelledText) -> str:

@@ -60,10 +60,10 @@ HEADS = (
         name="ElmoForSequenceClassification",
         module="modeling_heads_elmo",
         auto_class="AutoModelForSequenceClassification",
-        parts=("cross_attention", "biattention", "pooling", "classifier"),
+        parts=("cross_attention", "biattention", "esim", "pooling", "classifier"),
         pipeline="text-classification",
         task="classification",
-        fields=("pooling",),
+        fields=("pooling", "text_pairs", "pair_attention"),
     ),
     ModelClass(
         name="ElmoForTokenClassification",
@@ -178,7 +178,9 @@ class ElmoConfig(PreTrainedConfig):
         pooling (`"mean"`, `"max"`, `"attention"` or `"biattentive"`): How a classifier pools the words of a text; the
             last one is the paper's sentiment model.
         text_pairs (`bool`): Whether a classifier reads pairs of texts.
-        pair_attention (`bool`): Whether the texts of a pair attend to each other, as in ESIM.
+        pair_attention (`bool` or `"esim"`): Whether the words of a pair's texts attend to each other. `True`: before
+            ELMo at the output, and the pooled texts are compared. `"esim"`: the paper's entailment model, with ELMo at
+            the output of the first BiLSTM; it pools by mean and maximum, and has a hidden layer.
 
     Example:
 
@@ -246,7 +248,7 @@ class ElmoConfig(PreTrainedConfig):
     tag_decoder: Literal["softmax", "crf"] = "softmax"
     pooling: Literal["mean", "max", "attention", "biattentive"] = "max"
     text_pairs: bool = False
-    pair_attention: bool = False
+    pair_attention: bool | Literal["esim"] = False
 
     def __post_init__(self, **kwargs):
         self._check_extra_fields(kwargs)
@@ -458,6 +460,11 @@ class ElmoConfig(PreTrainedConfig):
             )
         if self.pair_attention and not self.text_pairs:
             raise ValueError("`pair_attention` is between the texts of a pair: it needs `text_pairs=True`.")
+        if self.pair_attention == "esim" and self.pooling != "max":
+            raise ValueError(
+                f"`pair_attention='esim'` pools by mean and maximum, found `pooling={self.pooling!r}`: leave it out, "
+                "or choose `pair_attention=True`."
+            )
 
     def validate_token_ids(self):
         """Boundaries are words; padding may be the first id past the words."""

@@ -23,6 +23,7 @@ from .caches_elmo import ElmoLayerCache
 from .checks_elmo import check_integers, check_labels, check_shape
 from .configuration_elmo import ElmoConfig
 from .crf_elmo import ElmoCRF
+from .esim_elmo import ElmoEsim
 from .modeling_elmo import ElmoMixer, ElmoModel, refuse_attentions
 from .pooling_elmo import ElmoPooling, ElmoSentences, word_mask
 from .pretrained_elmo import ElmoPreTrainedModel
@@ -390,15 +391,19 @@ class ElmoForSequenceClassification(ElmoTaskModel):
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
         size = config.task_layer_size
-        self.cross_attention = self.biattention = None
-        if config.pair_attention:
-            self.cross_attention = ElmoCrossAttention(self.task_size, size)
-            self.task_size = 2 * size
-        if config.pooling == "biattentive":
-            self.biattention = ElmoBiattention(self.task_size, size)
-            self.task_size = 2 * size
-        self.pooling = ElmoPooling(config.pooling, self._output_size)
-        pooled_size = self.pooling.output_size * (4 if config.text_pairs else 1)
+        self.cross_attention = self.biattention = self.esim = self.pooling = None
+        if config.pair_attention == "esim":
+            self.esim = ElmoEsim(self._output_size, size, config.classifier_dropout)
+            pooled_size = size
+        else:
+            if config.pair_attention:
+                self.cross_attention = ElmoCrossAttention(self.task_size, size)
+                self.task_size = 2 * size
+            if config.pooling == "biattentive":
+                self.biattention = ElmoBiattention(self.task_size, size)
+                self.task_size = 2 * size
+            self.pooling = ElmoPooling(config.pooling, self._output_size)
+            pooled_size = self.pooling.output_size * (4 if config.text_pairs else 1)
         self.classifier = ElmoTaskLinear(pooled_size, len(config.label_names))
         self.post_init()
 
@@ -444,14 +449,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         words = self._task_inputs(gathered, input_ids, sentences)  # (sentences, longest, input size)
         if self.task_lstm is not None:
             words = self.task_lstm(words, sentences.mask)  # (sentences, longest, 2 * task_layer_size)
-        for attention in (self.cross_attention, self.biattention):
-            if attention is not None:
-                words = attention(self.dropout(words), sentences.mask)  # (sentences, longest, 2 * task_layer_size)
-        words = self._add_output_mix(self.dropout(words), gathered, sentences)
-        pooled = self.pooling(words, sentences.mask)  # (sentences, pooling.output_size)
-        if has_pairs:
-            first, second = pooled.unflatten(0, (-1, 2)).unbind(dim=1)  # (batch, pooling.output_size) each
-            pooled = torch.cat([first, second, (first - second).abs(), first * second], dim=-1)
+        pooled = self._pool(words, gathered, sentences)  # (batch, size)
         logits = self.classifier(pooled)  # (batch, num_labels)
 
         loss: Any = None if labels is None else self._loss(logits, labels, num_items_in_batch)
@@ -459,6 +457,23 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             output_hidden_states = self.config.output_hidden_states
         hidden_states: Any = layers if output_hidden_states else None
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
+
+    def _pool(self, words: torch.Tensor, layers, sentences: ElmoSentences) -> torch.Tensor:
+        """One vector per text or pair `(batch, size)` from `words` `(sentences, longest, task_size)`."""
+        if self.esim is not None:
+            # As in the paper, [h; ELMo] comes before the attention, which then sees the layers of the biLM too.
+            words = self._add_output_mix(self.dropout(words), layers, sentences)
+            return self.dropout(self.esim(words, sentences.mask))
+        for attention in (self.cross_attention, self.biattention):
+            if attention is not None:
+                words = attention(self.dropout(words), sentences.mask)  # (sentences, longest, 2 * task_layer_size)
+        words = self._add_output_mix(self.dropout(words), layers, sentences)
+        assert self.pooling is not None
+        pooled = self.pooling(words, sentences.mask)  # (sentences, pooling.output_size)
+        if self.config.text_pairs:
+            first, second = pooled.unflatten(0, (-1, 2)).unbind(dim=1)  # (batch, pooling.output_size) each
+            pooled = torch.cat([first, second, (first - second).abs(), first * second], dim=-1)
+        return pooled
 
     def _check_pairs(self, segments: torch.Tensor | None, mask: torch.Tensor):
         has_pairs = segments is not None and bool((segments[mask] == 1).any())

@@ -152,3 +152,57 @@ def test_where_labels_are_to_be_found_a_blank_line_is_an_empty_text(tmp_path):
     wanted = [LabelledText("a"), LabelledText(""), LabelledText("b")]
     assert read_labelled(write(tmp_path / "a.csv", "text\na\n\nb\n"), with_labels=False) == wanted
     assert read_labelled(write(tmp_path / "a.jsonl", '{"text": "a"}\n\n{"text": "b"}\n'), with_labels=False) == wanted
+
+
+SNLI = [
+    {"annotator_labels": ["neutral"], "gold_label": "neutral", "pairID": "1", "sentence1": "a cat", "sentence2": "big"},
+    {
+        "annotator_labels": ["neutral", "entailment"],
+        "gold_label": "-",
+        "pairID": "2",
+        "sentence1": "a",
+        "sentence2": "b",
+    },
+    {"gold_label": "entailment", "genre": "fiction", "pairID": "3", "sentence1": "a cat", "sentence2": "an animal"},
+]
+
+
+def test_pairs_of_snli_on_which_annotators_disagree_are_left_out_and_counted(tmp_path, caplog):
+    path = write(tmp_path / "snli_1.0_dev.jsonl", "\n".join(map(json.dumps, SNLI)))
+    assert read_labelled(path) == [
+        LabelledText("a cat", "big", "neutral"),
+        LabelledText("a cat", "an animal", "entailment"),
+    ]
+    assert "1 text of" in caplog.text
+    assert "snli_1.0_dev.jsonl left out" in caplog.text
+    assert len(read_labelled(path, with_labels=False)) == 3
+
+
+def test_a_hyphen_is_an_ordinary_label_in_other_columns(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"text": "a", "label": "-"}\n{"text": "b", "label": "+"}\n')
+    assert [example.label for example in read_labelled(path)] == ["-", "+"]
+
+
+TREES = "(3 (2 It) (4 lovely))\n(1 (2 It) (0 failed))\n"
+
+
+def test_sentiment_trees_give_sentences_and_phrases_only_for_the_training(tmp_path):
+    path = write(tmp_path / "train.txt", TREES)
+    sentences = [LabelledText("It lovely", None, "3"), LabelledText("It failed", None, "1")]
+    assert read_labelled(path) == sentences
+    assert read_labelled(path, phrases=True, split="validation") == sentences
+    phrases = read_labelled(path, phrases=True)
+    assert len(phrases) == 5  # "It" once
+    assert {*sentences, LabelledText("It", None, "2"), LabelledText("failed", None, "0")} <= {*phrases}
+
+
+def test_phrases_of_other_data_are_refused(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"text": "a", "label": "x"}\n')
+    with pytest.raises(TextError, match="only the trees"):
+        read_labelled(path, phrases=True)
+
+
+def test_a_bracket_that_never_closes_is_named_with_file_and_line(tmp_path):
+    path = write(tmp_path / "dev.txt", TREES + "(2 (2 never)\n")
+    with pytest.raises(TextError, match=r"dev\.txt, line 3: the bracket of column 1 never closes"):
+        read_labelled(path)

@@ -18,6 +18,7 @@ from tests.models import TINY
 OPTIONS = [
     {"elmo_places": "both", "word_vector_size": 3, "tag_decoder": "crf", "pooling": "biattentive"},
     {"text_pairs": True, "pair_attention": True, "pooling": "attention", "softmax_type": "adaptive"},
+    {"text_pairs": True, "pair_attention": "esim"},
 ]
 each_model = pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
 each_head = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)

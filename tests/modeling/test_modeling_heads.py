@@ -42,6 +42,8 @@ CLASSIFIERS = [
     {"text_pairs": True},
     {"text_pairs": True, "pair_attention": True, "pooling": "mean"},
     {"text_pairs": True, "pair_attention": True, "pooling": "biattentive", "elmo_places": "both"},
+    {"text_pairs": True, "pair_attention": "esim", "elmo_places": "both", "word_vector_size": 4},
+    {"text_pairs": True, "pair_attention": "esim", "num_task_layers": 0},
 ]
 
 
@@ -359,6 +361,8 @@ def test_word_vectors_of_another_vocabulary_are_refused(tokenizer):
         ({"elmo_places": "output"}, "without input"),
         ({"elmo_places": "none"}, "without input"),
         ({"pair_attention": True}, "text_pairs"),
+        ({"pair_attention": "esim"}, "text_pairs"),
+        ({"pair_attention": "esim", "text_pairs": True, "pooling": "attention"}, "pools by mean and maximum"),
         ({"token_inputs": "both", "word_vector_size": 4, "num_word_vectors": 3}, "same words"),
         ({"num_task_layers": -1}, "num_task_layers"),
         ({"mixer_l2": -0.1}, "mixer_l2"),
