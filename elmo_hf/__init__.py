@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ElmoTaskModel,
         ElmoTokenClassifierOutput,
     )
+    from .modeling.modeling_roles_elmo import ElmoForSemanticRoles
     from .modeling.pretrained_elmo import ElmoPreTrainedModel
     from .modeling.quantization_elmo import ElmoInt8Config
     from .modeling.tokenization_elmo import ElmoTokenizer
@@ -59,6 +60,7 @@ _MODULES = {
         "ElmoTaskModel",
         "ElmoTokenClassifierOutput",
     ],
+    "modeling.modeling_roles_elmo": ["ElmoForSemanticRoles"],
     "modeling.pretrained_elmo": ["ElmoPreTrainedModel"],
     "modeling.quantization_elmo": ["ElmoInt8Config"],
     "modeling.tokenization_elmo": ["ElmoTokenizer"],
@@ -89,6 +91,7 @@ __all__ = [
     "ElmoEmbedder",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",
+    "ElmoForSemanticRoles",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
     "ElmoIndex",

@@ -89,7 +89,7 @@ def _register():
     from .modeling.configuration_elmo import MODELS, ElmoConfig
     from .modeling.tokenization_elmo import ElmoTokenizer
 
-    model_classes = {entry.auto_class: entry.model_class for entry in MODELS}
+    model_classes = {entry.auto_class: entry.model_class for entry in MODELS if entry.auto_class is not None}
     executions = _executions  # the imports above are done; what another thread reloads from here on is not covered
     AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
     AutoTokenizer.register(ElmoConfig, fast_tokenizer_class=ElmoTokenizer, exist_ok=True)

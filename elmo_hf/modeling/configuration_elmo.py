@@ -31,17 +31,18 @@ class ModelClass(NamedTuple):
     Attributes:
         name (`str`): The class.
         module (`str`): The file that defines it.
-        auto_class (`str`): The Auto class that loads it.
+        auto_class (`str`, *optional*): The Auto class that loads it; `None` if transformers has none for its task.
         parts (`tuple[str, ...]`): Its modules beside the encoder, as they are named in a state dict. They are ignored
             when an encoder is loaded from its weights. (Those that all heads have are in `HEAD_PARTS`.)
-        pipeline (`str`): The pipeline that runs it.
+        pipeline (`str`): The pipeline that runs it. For a class without Auto class, the task under which the Hub lists
+            it.
         task (`str`, *optional*): The task of `elmo-hf finetune` that trains it.
         fields (`tuple[str, ...]`): Fields of the config that only this class reads.
     """
 
     name: str
     module: str
-    auto_class: str
+    auto_class: str | None = None
     parts: tuple[str, ...] = ()
     pipeline: str = "feature-extraction"
     task: str | None = None
@@ -74,6 +75,14 @@ HEADS = (
         task="tagging",
         fields=("tag_decoder",),
     ),
+    ModelClass(
+        name="ElmoForSemanticRoles",
+        module="modeling_roles_elmo",
+        parts=("predicate_embeddings", "classifier", "crf"),
+        pipeline="token-classification",
+        task="roles",
+        fields=("tag_decoder", "predicate_size"),
+    ),
 )
 MODELS = (
     ModelClass("ElmoModel", "modeling_elmo", "AutoModel"),
@@ -81,7 +90,7 @@ MODELS = (
     *HEADS,
 )
 # Auto class → "file.class", for `trust_remote_code` where this package is not installed.
-AUTO_MAP = {entry.auto_class: f"{entry.module}.{entry.name}" for entry in MODELS}
+AUTO_MAP = {entry.auto_class: f"{entry.module}.{entry.name}" for entry in MODELS if entry.auto_class is not None}
 # The weights that an encoder does not have: those of pretraining and of heads.
 NON_ENCODER_KEYS = rf"^({'|'.join(sorted({*HEAD_PARTS, *(part for entry in MODELS for part in entry.parts)}))})\."
 
@@ -93,7 +102,7 @@ ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7,
 # checked, or sizes would not fit into 64 bits.
 MAX_VALUES = {
     **dict.fromkeys(["vocab_size", "num_word_vectors"], 10**9),
-    **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size"], 10**6),
+    **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size", "predicate_size"], 10**6),
     **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
     **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
     **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),
@@ -171,10 +180,14 @@ class ElmoConfig(PreTrainedConfig):
         num_word_vectors (`int`, *optional*): Size of the vocabulary of the head's own tokenizer, whose `input_ids` are
             the rows of the word vectors. Default: `vocab_size`.
         train_word_vectors (`bool`): Whether the word vectors are trained.
-        num_task_layers (`int`): Layers of a head's BiLSTM; 0: none, and a tagger is a linear probe.
+        num_task_layers (`int`): Layers of a head's LSTM; 0: none, and a tagger is a linear probe.
         task_layer_size (`int`): Its size, per direction.
+        task_lstm_type (`"bidirectional"` or `"alternating"`): A BiLSTM, or layers with highway connections that read
+            forward and backward by turns (He et al. 2017), each of `task_layer_size`.
         classifier_dropout (`float`): Dropout around a head's task layers, in training only.
         tag_decoder (`"softmax"` or `"crf"`): Whether a tagger decodes each label independently, or the whole sentence.
+            The labels of semantic roles are valid BIO in both cases.
+        predicate_size (`int`): Size of the embedding that marks the predicate of semantic roles.
         pooling (`"mean"`, `"max"`, `"attention"` or `"biattentive"`): How a classifier pools the words of a text; the
             last one is the paper's sentiment model.
         text_pairs (`bool`): Whether a classifier reads pairs of texts.
@@ -244,8 +257,10 @@ class ElmoConfig(PreTrainedConfig):
     train_word_vectors: bool = True
     num_task_layers: int = 1
     task_layer_size: int = 256
+    task_lstm_type: Literal["bidirectional", "alternating"] = "bidirectional"
     classifier_dropout: float | int = 0.2
     tag_decoder: Literal["softmax", "crf"] = "softmax"
+    predicate_size: int = 100
     pooling: Literal["mean", "max", "attention", "biattentive"] = "max"
     text_pairs: bool = False
     pair_attention: bool | Literal["esim"] = False
@@ -385,6 +400,7 @@ class ElmoConfig(PreTrainedConfig):
         positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]
         positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
         positive += ["cell_clip", "projection_clip", "word_vector_size", "num_word_vectors", "task_layer_size"]
+        positive += ["predicate_size"]
         for name in positive:
             value = getattr(self, name)
             if value is not None and value <= 0:

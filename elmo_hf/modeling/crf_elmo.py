@@ -11,6 +11,7 @@ from torch import nn
 # The score of impossible labels and transitions: finite, so that sums and gradients stay finite.
 NEVER = -1e30
 TAG = re.compile(r"([BIESLU])-(.+)")
+Scores = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # of a label at the first word, of transitions, at the last
 INSIDE, OPEN, ENDING = {"I", "E", "L"}, {"B", "I"}, {"E", "S", "L", "U"}
 
 
@@ -108,31 +109,13 @@ class ElmoCRF(nn.Module):
         return torch.stack(alphas, dim=1) + torch.stack(betas[::-1], dim=1) - total
 
     def best_labels(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """The labels of the most probable sequence (Viterbi), `(sentences, words)`; 0 where masked."""
-        emissions, (first, transitions, last) = _at_least_fp32(emissions), self._scores(constrained=True)
-        score, backpointers = first + emissions[:, 0], []  # (sentences, labels)
-        same = torch.arange(len(first), device=emissions.device).expand_as(score)
-        for step in range(1, emissions.shape[1]):
-            best, previous = (score.unsqueeze(2) + transitions).max(dim=1)
-            is_word = mask[:, step].unsqueeze(1)
-            score = torch.where(is_word, best + emissions[:, step], score)
-            backpointers.append(torch.where(is_word, previous, same))
-        label = (score + last).argmax(dim=1, keepdim=True)  # (sentences, 1)
-        labels = [label]
-        for previous in reversed(backpointers):
-            label = previous.gather(1, label)
-            labels.append(label)
-        return torch.cat(labels[::-1], dim=1) * mask
+        """The labels of the most probable sequence, `(sentences, words)`; 0 where masked."""
+        return _viterbi(_at_least_fp32(emissions), mask, self._scores(constrained=True))
 
-    def _scores(self, constrained: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _scores(self, constrained: bool) -> Scores:
         """`first`, `moves` and `last`; if constrained, `NEVER` for what the scheme forbids."""
         scores = _at_least_fp32(self.first), _at_least_fp32(self.moves), _at_least_fp32(self.last)
-        if not constrained or self.allowed is None:
-            return scores
-        return tuple(  # ty: ignore[invalid-return-type]
-            score.masked_fill(~torch.tensor(allowed, device=score.device), NEVER)
-            for score, allowed in zip(scores, self.allowed, strict=True)
-        )
+        return _constrain(scores, self.allowed) if constrained else scores
 
     @staticmethod
     def _forward_scores(emissions: torch.Tensor, mask: torch.Tensor, scores) -> list[torch.Tensor]:
@@ -153,8 +136,53 @@ class ElmoCRF(nn.Module):
         return (alpha + scores[2]).logsumexp(dim=1)
 
 
+def best_valid_labels(emissions: torch.Tensor, mask: torch.Tensor, labels: Sequence[str]) -> torch.Tensor:
+    """
+    The most probable sequence of labels that is valid in the labels' scheme, if the labels are independent otherwise.
+
+    Args:
+        emissions: `(sentences, words, labels)`, log-probabilities of the labels up to a constant per word.
+        mask: `(sentences, words)`, true for the first words of each row.
+        labels: The names of the labels, by id.
+
+    Returns:
+        `(sentences, words)`; 0 where masked.
+    """
+    emissions, size = _at_least_fp32(emissions), len(labels)
+    zeros = emissions.new_zeros(size), emissions.new_zeros(size, size), emissions.new_zeros(size)
+    return _viterbi(emissions, mask, _constrain(zeros, allowed_transitions(labels)))
+
+
+def _constrain(scores: Scores, allowed: tuple[list[bool], list[list[bool]], list[bool]] | None) -> Scores:
+    """`NEVER` for what the scheme forbids."""
+    if allowed is None:
+        return scores
+    return tuple(  # ty: ignore[invalid-return-type]
+        score.masked_fill(~torch.tensor(may_be, device=score.device), NEVER)
+        for score, may_be in zip(scores, allowed, strict=True)
+    )
+
+
+def _viterbi(emissions: torch.Tensor, mask: torch.Tensor, scores: Scores) -> torch.Tensor:
+    """The labels of the sequence with the highest score, `(sentences, words)`; 0 where masked."""
+    first, transitions, last = scores
+    score, backpointers = first + emissions[:, 0], []  # (sentences, labels)
+    same = torch.arange(len(first), device=emissions.device).expand_as(score)
+    for step in range(1, emissions.shape[1]):
+        best, previous = (score.unsqueeze(2) + transitions).max(dim=1)
+        is_word = mask[:, step].unsqueeze(1)
+        score = torch.where(is_word, best + emissions[:, step], score)
+        backpointers.append(torch.where(is_word, previous, same))
+    label = (score + last).argmax(dim=1, keepdim=True)  # (sentences, 1)
+    labels = [label]
+    for previous in reversed(backpointers):
+        label = previous.gather(1, label)
+        labels.append(label)
+    return torch.cat(labels[::-1], dim=1) * mask
+
+
 def _at_least_fp32(scores: torch.Tensor) -> torch.Tensor:
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
-__all__ = ["ElmoCRF", "allowed_transitions"]
+__all__ = ["ElmoCRF", "allowed_transitions", "best_valid_labels"]

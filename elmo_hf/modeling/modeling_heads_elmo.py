@@ -28,7 +28,13 @@ from .modeling_elmo import ElmoMixer, ElmoModel, refuse_attentions
 from .pooling_elmo import ElmoPooling, ElmoSentences, word_mask
 from .pretrained_elmo import ElmoPreTrainedModel
 from .products_elmo import autocast_dtype, product_dtype
-from .task_layers_elmo import ElmoBiattention, ElmoCrossAttention, ElmoTaskLinear, ElmoTaskLSTM
+from .task_layers_elmo import (
+    ElmoAlternatingLSTM,
+    ElmoBiattention,
+    ElmoCrossAttention,
+    ElmoTaskLinear,
+    ElmoTaskLSTM,
+)
 
 
 @dataclass
@@ -85,12 +91,12 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             words = config.num_word_vectors or config.vocab_size
             self.word_vectors = nn.Embedding(words + 1, config.word_vector_size, padding_idx=words)
             input_size += config.word_vector_size
+        input_size += self._num_marks()
         self.task_lstm, self.task_size = None, input_size
         if config.num_task_layers:
-            self.task_lstm = ElmoTaskLSTM(
-                input_size, config.task_layer_size, config.num_task_layers, config.classifier_dropout
-            )
-            self.task_size = 2 * config.task_layer_size
+            kind = ElmoAlternatingLSTM if config.task_lstm_type == "alternating" else ElmoTaskLSTM
+            self.task_lstm = kind(input_size, config.task_layer_size, config.num_task_layers, config.classifier_dropout)
+            self.task_size = self.task_lstm.output_size
         self.dropout = nn.Dropout(config.classifier_dropout)
         self._freeze()
 
@@ -101,6 +107,14 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         model = result[0] if isinstance(result, tuple) else result  # a tuple with `output_loading_info=True`
         model._freeze()
         return result
+
+    def _num_marks(self) -> int:
+        """The number of values that a head puts beside [x; ELMo] into the task layers."""
+        return 0
+
+    def _marks(self, is_marked: torch.Tensor) -> torch.Tensor:
+        """What marks words, `(sentences, longest, _num_marks())`, from `(sentences, longest)`."""
+        raise NotImplementedError
 
     def _mixer(self) -> ElmoMixer:
         config = self.config
@@ -223,14 +237,25 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             output = self.elmo(input_ids, char_ids, mask, token_type_ids=segments, output_hidden_states=True)
         return output.hidden_states
 
-    def _task_inputs(self, layers: Sequence[torch.Tensor], input_ids, sentences: ElmoSentences) -> torch.Tensor:
-        """[x; ELMo] `(sentences, longest, size)` from the layers `(sentences, longest, hidden_size)`."""
+    def _task_inputs(
+        self,
+        layers: Sequence[torch.Tensor],
+        input_ids: torch.Tensor | None,
+        sentences: ElmoSentences,
+        marks: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """
+        [x; ELMo; marks] `(sentences, longest, size)` from the layers `(sentences, longest, hidden_size)` and what a
+        head marks words with `(sentences, longest, _num_marks())`.
+        """
         parts = []
         if self.word_vectors is not None:
             ids = self._word_vector_ids(input_ids, sentences, self.word_vectors.num_embeddings - 1)
             parts.append(self.word_vectors(ids))  # (sentences, longest, word_vector_size)
         if self.input_mixer is not None:
             parts.append(self.input_mixer(layers, sentences.mask))  # (sentences, longest, hidden_size)
+        if marks is not None:
+            parts.append(marks)
         words = torch.cat(parts, dim=-1)
         if autocast_dtype(words.device) is not None:
             return words
@@ -311,7 +336,14 @@ class ElmoForTokenClassification(ElmoTaskModel):
         """
         self._refuse_stock_arguments(inputs_embeds, output_attentions)
         mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        segments, num_segments = self._segments(token_type_ids, mask), 1
+        segments = self._segments(token_type_ids, mask)
+        return self._tag(input_ids, char_ids, mask, segments, labels, output_hidden_states, num_items_in_batch)
+
+    def _tag(
+        self, input_ids, char_ids, mask, segments, labels, output_hidden_states, num_items, predicates=None
+    ) -> ElmoTokenClassifierOutput:
+        """The rest of `forward`. `predicates` `(batch, words)`: true for predicates, if the head marks them."""
+        num_segments = 1
         layers = self._bilm_layers(input_ids, char_ids, mask, segments)  # (batch, words, hidden_size) each
         is_word = word_mask(self.config, input_ids, char_ids, mask)  # (batch, words), without boundaries
         if segments is not None:
@@ -320,17 +352,17 @@ class ElmoForTokenClassification(ElmoTaskModel):
         sentences = ElmoSentences.of(is_word, segments, num_segments)
 
         gathered = [sentences.gather(layer) for layer in layers]  # (sentences, longest, hidden_size) each
-        words = self._task_inputs(gathered, input_ids, sentences)  # (sentences, longest, input size)
+        marks = None if predicates is None else self._marks(sentences.gather(predicates))
+        words = self._task_inputs(gathered, input_ids, sentences, marks)  # (sentences, longest, input size)
         if self.task_lstm is not None:
-            words = self.task_lstm(words, sentences.mask)  # (sentences, longest, 2 * task_layer_size)
+            words = self.task_lstm(words, sentences.mask)  # (sentences, longest, task_size)
         words = self._add_output_mix(self.dropout(words), gathered, sentences)
         emissions = self.classifier(words)  # (sentences, longest, num_labels)
 
         loss = None
         if labels is not None:
-            loss = self._loss(emissions, labels, is_word, sentences, num_items_in_batch)
-        is_decoded = self.crf is not None and not self.training
-        logits = self._decode(emissions, sentences) if is_decoded else emissions
+            loss = self._loss(emissions, labels, is_word, sentences, num_items)
+        logits = emissions if self.training else self._decode(emissions, sentences)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         return ElmoTokenClassifierOutput(
@@ -359,14 +391,28 @@ class ElmoForTokenClassification(ElmoTaskModel):
         return summed / divisor + self._mixer_loss(items, num_items)
 
     def _decode(self, emissions: torch.Tensor, sentences: ElmoSentences) -> torch.Tensor:
-        """Log-marginals with the best sequence's labels raised above the others, `(sentences, longest, num_labels)`."""
-        assert self.crf is not None
-        marginals, best = self.crf(emissions, sentences.mask)
-        best = best.unsqueeze(-1)  # (sentences, longest, 1)
-        differs = marginals.argmax(dim=-1, keepdim=True) != best
-        # By more than the smallest step, so that they also differ after a softmax.
-        raised = marginals.scatter(-1, best, marginals.amax(dim=-1, keepdim=True) + 1e-3)
-        return torch.where(differs, raised, marginals)  # fp32: half precision would round the difference away
+        """
+        With a CRF, log-marginals with the best sequence's labels raised above the others; otherwise the emissions.
+        `(sentences, longest, num_labels)`
+        """
+        if self.crf is None:
+            return emissions
+        return raise_labels(*self.crf(emissions, sentences.mask))
+
+
+def raise_labels(log_probabilities: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """
+    Raises the decoded labels just above the others, so that `argmax` gives them.
+
+    Args:
+        log_probabilities: `(sentences, words, num_labels)`
+        labels: `(sentences, words)`, the decoded labels.
+    """
+    best = labels.unsqueeze(-1)  # (sentences, words, 1)
+    differs = log_probabilities.argmax(dim=-1, keepdim=True) != best
+    # By more than the smallest step, so that they also differ after a softmax.
+    raised = log_probabilities.scatter(-1, best, log_probabilities.amax(dim=-1, keepdim=True) + 1e-3)
+    return torch.where(differs, raised, log_probabilities)  # fp32: half precision would round the difference away
 
 
 class ElmoForSequenceClassification(ElmoTaskModel):
@@ -531,4 +577,5 @@ __all__ = [
     "ElmoForTokenClassification",
     "ElmoTaskModel",
     "ElmoTokenClassifierOutput",
+    "raise_labels",
 ]

@@ -95,7 +95,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         As any model's. For `trust_remote_code` the folder has the code of all classes, and the config names them:
         whatever was saved, `AutoModel` takes the encoder from there, and the heads can be put on it.
         """
-        if not self.is_remote_code():
+        # A class without Auto class is remote code if its config is.
+        if not self.is_remote_code() and self.config._auto_class is None:
             return super().save_pretrained(save_directory, is_main_process, **kwargs)
         code = sorted(Path(__file__).parent.glob("*_elmo.py"))  # a class that came as remote code may have fewer
         present = {auto: name for auto, name in AUTO_MAP.items() if name.split(".")[0] in {path.stem for path in code}}

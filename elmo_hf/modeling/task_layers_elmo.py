@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers import initialization as init
 
 from .products_elmo import autocast_dtype, linear, matmul, product_dtype, without_autocast
 
@@ -69,7 +70,7 @@ class ElmoTaskLSTM(nn.Module):
     def __init__(self, input_size: int, size: int, num_layers: int = 1, dropout: float = 0.0):
         super().__init__()
         sizes = [input_size] + [2 * size] * (num_layers - 1)
-        self.size = size
+        self.size, self.output_size = size, 2 * size
         self.forward_layers = nn.ModuleList(ElmoTaskLSTMLayer(layer_input, size) for layer_input in sizes)
         self.backward_layers = nn.ModuleList(ElmoTaskLSTMLayer(layer_input, size) for layer_input in sizes)
         self.dropout = nn.Dropout(dropout)
@@ -78,9 +79,7 @@ class ElmoTaskLSTM(nn.Module):
         """`(sentences, words, input_size)` → `(sentences, words, 2 * size)`, zero where masked."""
         if not words.numel():
             return words.new_zeros(*mask.shape, 2 * self.size)
-        places = torch.arange(mask.shape[1], device=mask.device)
-        mirrored = mask.sum(dim=1, keepdim=True) - 1 - places
-        order = torch.where(mask, mirrored, places)  # (sentences, words): reverses the words of each sentence
+        order = _reversed_order(mask)
         for index, (forward, backward) in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
             if index:
                 words = self.dropout(words)
@@ -89,6 +88,87 @@ class ElmoTaskLSTM(nn.Module):
                 [forward(words), _reorder(reversed_output, order)], dim=-1
             )  # (sentences, words, 2 * size)
         return words.masked_fill(~mask.unsqueeze(-1), 0)
+
+
+class ElmoHighwayLSTMLayer(nn.Module):
+    """
+    One LSTM layer in one direction with highway connections (Zhang et al. 2016; He et al. 2017): a gate chooses between
+    the output of the cell and a projection of the input, before the output goes to the next word.
+
+    Args:
+        input_size (`int`): The size of a word's vector.
+        size (`int`): The size of the output.
+        dropout (`float`): Dropout on the state that goes from word to word, in training only. One mask per sentence
+            (Gal & Ghahramani 2016).
+    """
+
+    def __init__(self, input_size: int, size: int, dropout: float = 0.0):
+        super().__init__()
+        self.size, self.dropout = size, nn.Dropout(dropout)
+        # Rows: input gate, forget gate, cell, output gate, highway gate; for the input also the projection.
+        self.input_weight = nn.Parameter(torch.empty(6 * size, input_size))
+        self.recurrent_weight = nn.Parameter(torch.empty(5 * size, size))
+        self.bias = nn.Parameter(torch.empty(5 * size))
+
+    @torch.no_grad()
+    def initialize(self):
+        """Orthogonal weights per gate, zero biases except 1 for the forget gate."""
+        for weight in (self.input_weight, self.recurrent_weight):
+            for gate in weight.split(self.size):
+                init.orthogonal_(gate)
+        init.zeros_(self.bias)
+        init.ones_(self.bias[self.size : 2 * self.size])
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """`(sentences, words, input_size)` → `(sentences, words, size)`"""
+        projected = linear(inputs, self.input_weight)  # (sentences, words, 6 * size)
+        from_input, carried = projected.split([5 * self.size, self.size], dim=-1)
+        from_input = from_input + self.bias
+        state = cell = projected.new_zeros(len(inputs), self.size)
+        kept = self.dropout(torch.ones_like(state))
+        outputs = []
+        for step in range(inputs.shape[1]):
+            gates = from_input[:, step] + linear(state * kept, self.recurrent_weight)  # (sentences, 5 * size)
+            entering, staying, new, leaving, highway = gates.chunk(5, dim=-1)
+            cell = entering.sigmoid() * new.tanh() + staying.sigmoid() * cell
+            highway = highway.sigmoid()
+            state = highway * leaving.sigmoid() * cell.tanh() + (1 - highway) * carried[:, step]
+            outputs.append(state)
+        return torch.stack(outputs, dim=1)
+
+
+class ElmoAlternatingLSTM(nn.Module):
+    """
+    A deep LSTM over sentences of different lengths whose layers read forward and backward by turns, with highway
+    connections (He et al. 2017).
+
+    Args:
+        input_size (`int`): The size of a word's vector.
+        size (`int`): The size of each layer's output.
+        num_layers (`int`): Stacked layers; the first reads forward.
+        dropout (`float`): Dropout on the recurrent state of each layer, in training only.
+    """
+
+    def __init__(self, input_size: int, size: int, num_layers: int = 1, dropout: float = 0.0):
+        super().__init__()
+        self.output_size = size
+        sizes = [input_size] + [size] * (num_layers - 1)
+        self.layers = nn.ModuleList(ElmoHighwayLSTMLayer(layer_input, size, dropout) for layer_input in sizes)
+
+    def forward(self, words: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """`(sentences, words, input_size)` → `(sentences, words, size)`, zero where masked."""
+        if not words.numel():
+            return words.new_zeros(*mask.shape, self.output_size)
+        order = _reversed_order(mask)
+        for index, layer in enumerate(self.layers):
+            words = _reorder(layer(_reorder(words, order)), order) if index % 2 else layer(words)
+        return words.masked_fill(~mask.unsqueeze(-1), 0)
+
+
+def _reversed_order(mask: torch.Tensor) -> torch.Tensor:
+    """The places `(sentences, words)` that reverse the words of each sentence and leave the padding where it is."""
+    places = torch.arange(mask.shape[1], device=mask.device)
+    return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - places, places)
 
 
 def _reorder(words: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -166,8 +246,10 @@ def _swap_pairs(sentences: torch.Tensor) -> torch.Tensor:
 
 
 __all__ = [
+    "ElmoAlternatingLSTM",
     "ElmoBiattention",
     "ElmoCrossAttention",
+    "ElmoHighwayLSTMLayer",
     "ElmoTaskLSTM",
     "ElmoTaskLSTMLayer",
     "ElmoTaskLinear",
