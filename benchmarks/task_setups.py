@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_hf.finetuning import ClassificationTask, LabelledText, TaggingTask, read_labelled, read_tagged
+from elmo_hf.data.roles import read_roles
+from elmo_hf.finetuning import ClassificationTask, LabelledText, RolesTask, TaggingTask, read_labelled, read_tagged
 
 
 class TaskSetup(NamedTuple):
@@ -88,6 +89,13 @@ def load_entailment(folder: Path) -> TaskSetup:
     return TaskSetup(task, *splits, fields=fields, settings={"epochs": 10})
 
 
+def load_roles(folder: Path) -> TaskSetup:
+    splits = [read_roles(str(folder / f"{split}.conll.xz")) for split in ("train", "dev", "test")]
+    task = RolesTask.of([example for split in splits for example in split])
+    fields = {"task_layer_size": 200, "num_task_layers": 2}
+    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 5})
+
+
 SETUPS = {
     "pos": TaskEntry(
         corpus="ud-english-ewt",
@@ -109,6 +117,12 @@ SETUPS = {
         description="SNLI pairs with counterfactual revisions (Kaushik et al. 2020), Apache-2.0 and CC BY-SA 4.0, "
         "https://github.com/acmi-lab/counterfactually-augmented-data",
         load=load_entailment,
+    ),
+    "roles": TaskEntry(
+        corpus="srl-propbank-ewt",
+        description="PropBank's semantic roles on UD English EWT, CC BY-SA 4.0, "
+        "https://github.com/propbank/propbank-release",
+        load=load_roles,
     ),
 }
 

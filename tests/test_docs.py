@@ -9,7 +9,14 @@ import sys
 import pytest
 from transformers import pipeline
 
-from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer, cli
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForSemanticRoles,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoTokenizer,
+    cli,
+)
 from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
 from tests.conftest import ROOT
 from tests.models import TINY, tiny_model
@@ -40,6 +47,7 @@ def folders(tmp_path):
     write_bilm_hdf5(tiny_model(), tmp_path / "options.json", tmp_path / "weights.hdf5")
     convert_bilm_hdf5(tmp_path / "options.json", tmp_path / "weights.hdf5", tmp_path / "my-elmo")
     heads = {"my-tagger": ElmoForTokenClassification, "my-classifier": ElmoForSequenceClassification}
+    heads |= {"my-roles": ElmoForSemanticRoles}
     for name, head in heads.items():
         head(ElmoConfig(**(TINY | {"num_labels": 3}))).save_pretrained(tmp_path / name)
         ElmoTokenizer().save_pretrained(tmp_path / name)
@@ -58,6 +66,7 @@ def folders(tmp_path):
         "docs/language-model.md",
         "docs/neighbours.md",
         "docs/precision.md",
+        "docs/semantic-roles.md",
         "docs/tokenizer.md",
     ],
 )

@@ -133,7 +133,7 @@ def _older(name: str) -> Any:
 
 @finetune.callback(invoke_without_command=True)
 def finetune_group(context: typer.Context):
-    """Train a tagger or classifier on top of ELMo."""
+    """Train a tagger, a classifier or another head on top of ELMo."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -274,6 +274,47 @@ def finetune_classification(
     given = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)
     _begin("classification", out, data, model, static, given, seeds, device, assignments)
+
+
+@finetune.command("roles")
+def finetune_roles(
+    context: typer.Context,
+    out: NewFolder,
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    model: Model = None,
+    resume: Resume = False,
+    vectors: Vectors = None,
+    vectors_size: VectorSize = None,
+    max_vectors: MaxVectors = 50_000,
+    max_train: MaxTrain = None,
+    train_share: TrainShare = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
+    patience: Patience = None,
+    seeds: Seeds = None,
+    device: TrainingDevice = None,
+    precision: TrainingPrecision = None,
+    assignments: Assignments = None,
+):
+    """
+    Train a model of semantic roles.
+
+    It predicts the arguments of each predicate. The data are columns (number, word, tag, roleset or -, and one column
+    of BIO tags per predicate), JSON lines or datasets (words, predicates, tags). Each predicate is one example.
+
+    Example: elmo-hf finetune roles --train train.conll --dev dev.conll --out my-roles
+    """
+    require("finetuning")
+    if resume:
+        _resume("roles", out, context, device)
+        return
+    data = _Data(train, dev, test, {}, max_train, train_share)
+    given = _settings(epochs, batch_size, learning_rate, patience, precision)
+    static = _Vectors(vectors, vectors_size, max_vectors)
+    _begin("roles", out, data, model, static, given, seeds, device, assignments)
 
 
 class _Data(NamedTuple):

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..data.roles import as_role_columns, read_role_sentences
 from ..data.tables import kind_of, numbered_lines
 from ..data.text_sources import split_words
 from .parameters import Device, Precision, Pretokenized, quiet_transformers
 
 if TYPE_CHECKING:
+    from ..data.roles import RoleSentence
     from ..finetuning import LabelledText
 
 
 def predict(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A tagger or a classifier: a folder, or a name on the Hub.")
-    ],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a head: a folder, or a name on the Hub.")],
     file: Annotated[
         str,
         typer.Argument(
@@ -34,16 +34,37 @@ def predict(
     output_format: Annotated[
         Literal["conll", "jsonl"] | None,
         typer.Option(
-            "--format", help="Format of the output. Default: conll for tags, jsonl for labels.", show_default=False
+            "--format",
+            help="Format of the output. Default: conll for tags and roles, jsonl for labels.",
+            show_default=False,
         ),
     ] = None,
     pretokenized: Pretokenized = False,
+    predicates: Annotated[
+        str | None,
+        typer.Option(
+            "--predicates",
+            metavar="TAGGER",
+            help="For semantic roles: a tagger that finds the predicates of sentences in which none is marked as "
+            "**word**. A folder, or a name on the Hub.",
+            show_default=False,
+        ),
+    ] = None,
+    predicate_tags: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--predicate-tag",
+            help="Tag of predicates in the output of --predicates. May be repeated. Default: the tags of verbs "
+            "(VERB, V, VB, VBD ...).",
+            show_default=False,
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Texts per batch.")] = 32,
     device: Device = None,
     precision: Precision = None,
 ):
     """
-    Predict tags or labels.
+    Predict tags, labels or semantic roles.
 
     Each line of the input becomes one record of the output. A blank line gets no tags and no label.
 
@@ -59,7 +80,22 @@ def predict(
     head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
     options = finetuning.reading_options(model)
     task = next(entry.task for entry in HEADS if entry.name == type(head).__name__)
-    if task == "tagging":
+    if task != "roles" and (predicates or predicate_tags):
+        raise typer.BadParameter(f"{model} predicts no semantic roles.", param_hint="--predicates")
+    if task == "roles":
+        role_sentences = _role_sentences(file, tokenizer, pretokenized, options)
+        if predicates is not None:
+            tagger, tagger_tokenizer = finetuning.load_head(
+                find_named_model(predicates), device=device, precision=precision
+            )
+            if type(tagger).__name__ != "ElmoForTokenClassification":
+                raise typer.BadParameter(f"{predicates} is no tagger.", param_hint="--predicates")
+            role_sentences = finetuning.mark_found_predicates(
+                tagger, tagger_tokenizer, role_sentences, predicate_tags or (), batch_size
+            )
+        write = finetuning.as_json if output_format == "jsonl" else as_role_columns
+        answers = map(write, finetuning.predict_roles(head, tokenizer, role_sentences, batch_size))
+    elif task == "tagging":
         sentences = _sentences(file, tokenizer, pretokenized, options)
         write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
         answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
@@ -93,6 +129,16 @@ def _sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str,
         return
     for line in _lines(file):
         yield split_words(line) if pretokenized else tokenizer.tokenize(line)
+
+
+def _role_sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]) -> "Iterator[RoleSentence]":
+    from .. import finetuning
+
+    if file != "-" and kind_of(file) in ("jsonl", "conll", "dataset"):
+        yield from read_role_sentences(file, with_tags=False, **options)
+        return
+    for line in _lines(file):
+        yield finetuning.read_marked_predicates(line, None if pretokenized else tokenizer)
 
 
 def _texts(file: str, options: dict[str, Any]) -> "Iterator[LabelledText]":

@@ -135,7 +135,9 @@ def _check_tags(tags: list[str], places: list[str]):
         if tag != "O" and (tag[:2] not in ("B-", "I-") or len(tag) < 3):
             raise TextError(f"{where}: a tag of a role is O, B-ROLE or I-ROLE, found {tag!r:.40}.")
         if tag.startswith("I-") and before[2:] != tag[2:]:
-            raise TextError(f"{where}: {tag} continues a role, and the tag before it is {before}: B-{tag[2:]} begins it.")
+            raise TextError(
+                f"{where}: {tag} continues a role, and the tag before it is {before}: B-{tag[2:]} begins it."
+            )
         before = tag
 
 
@@ -157,7 +159,9 @@ def _from_row(where: str, row: dict[str, Any], with_tags: bool) -> RoleSentence:
         raise TextError(f"{where}: `tags` should be a list of strings for each of `predicates`, found {tags!r:.60}.")
     for column in tags:
         if len(column) != len(words):
-            raise TextError(f"{where}: {counted(len(words), 'word')}, and {counted(len(column), 'tag')} of a predicate.")
+            raise TextError(
+                f"{where}: {counted(len(words), 'word')}, and {counted(len(column), 'tag')} of a predicate."
+            )
         _check_tags(column, [where] * len(column))
     return RoleSentence(words, predicates, tags)
 

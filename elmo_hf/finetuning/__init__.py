@@ -2,10 +2,12 @@
 
 from .classification_data import LabelledText, read_labelled
 from .prediction import LabelledResult, as_conll, as_json, load_head, predict_labels, predict_tags
+from .role_metrics import role_metrics
+from .role_prediction import mark_found_predicates, predict_roles, read_marked_predicates
 from .run import FinetuningRun, TaskData, reading_options
 from .settings import FinetuningSettings
 from .tagging_data import TaggedSentence, read_tagged
-from .tasks import TASKS, ClassificationTask, TaggingTask
+from .tasks import TASKS, ClassificationTask, RolesTask, TaggingTask
 from .training import HeadTrainer, build_head
 from .word_vectors import WordVectors, learned_vectors, vectors_from_file
 
@@ -17,6 +19,7 @@ __all__ = [
     "HeadTrainer",
     "LabelledResult",
     "LabelledText",
+    "RolesTask",
     "TaggedSentence",
     "TaggingTask",
     "TaskData",
@@ -26,10 +29,14 @@ __all__ = [
     "build_head",
     "learned_vectors",
     "load_head",
+    "mark_found_predicates",
     "predict_labels",
+    "predict_roles",
     "predict_tags",
     "read_labelled",
+    "read_marked_predicates",
     "read_tagged",
     "reading_options",
+    "role_metrics",
     "vectors_from_file",
 ]

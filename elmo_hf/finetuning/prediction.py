@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..data.roles import RoleSentence
 from ..errors import ModelError
 from ..modeling.configuration_elmo import HEADS, ElmoConfig
 from ..modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
@@ -52,7 +53,7 @@ def load_head(name: str, *, device: str | None = None, precision: Precision | No
             if head.name in architectures:
                 model = load_model(head.model_class, name, device=device, precision=precision)
                 return model, ElmoTokenizer.from_pretrained(name)
-    raise ModelError(f"{name} is neither a tagger nor a classifier: `elmo-hf finetune` makes one.")
+    raise ModelError(f"{name} is no model with a head, such as a tagger or a classifier: `elmo-hf finetune` makes one.")
 
 
 @torch.no_grad()
@@ -75,7 +76,7 @@ def predict_tags(
             for words, row in zip(batch, labels, strict=True)
         ]
 
-    return _in_batches(sentences, answer, len, batch_size, lambda words: TaggedSentence(words, []))
+    return in_batches(sentences, answer, len, batch_size, lambda words: TaggedSentence(words, []))
 
 
 @torch.no_grad()
@@ -98,7 +99,7 @@ def predict_labels(
     def length(example: LabelledText) -> int:
         return len(tokenizer.tokenize(example.text, example.pair))
 
-    return _in_batches(texts, answer, length, batch_size, lambda example: LabelledResult(example, None, {}))
+    return in_batches(texts, answer, length, batch_size, lambda example: LabelledResult(example, None, {}))
 
 
 def _result(example: LabelledText, logits: torch.Tensor, names: list[str], kind: str | None) -> LabelledResult:
@@ -110,7 +111,7 @@ def _result(example: LabelledText, logits: torch.Tensor, names: list[str], kind:
     return LabelledResult(example, label, scores)
 
 
-def _in_batches(
+def in_batches(
     items: Iterable[Any],
     answer: Callable[[list[Any]], list[Any]],
     length: Callable[[Any], int],
@@ -142,9 +143,9 @@ def as_conll(sentence: TaggedSentence) -> str:
     return "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, sentence.tags or (), strict=True)) + "\n"
 
 
-def as_json(result: TaggedSentence | LabelledResult) -> str:
+def as_json(result: TaggedSentence | RoleSentence | LabelledResult) -> str:
     """One line of JSON."""
-    if isinstance(result, TaggedSentence):
+    if isinstance(result, (TaggedSentence, RoleSentence)):
         values: dict[str, Any] = result._asdict()
     else:
         texts = {"text": result.example.text} | ({"text_pair": result.example.pair} if result.example.pair else {})
@@ -152,4 +153,4 @@ def as_json(result: TaggedSentence | LabelledResult) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-__all__ = ["LabelledResult", "as_conll", "as_json", "load_head", "predict_labels", "predict_tags"]
+__all__ = ["LabelledResult", "as_conll", "as_json", "in_batches", "load_head", "predict_labels", "predict_tags"]

@@ -100,7 +100,7 @@ class FinetuningRun:
     The description of a run, which is stored in its folder.
 
     Args:
-        task: The name of the task, a key of `TASKS`: "tagging" or "classification".
+        task: The name of the task, a key of `TASKS`, such as "tagging".
         data: The examples.
         model: The biLM: a folder, or a name on the Hub.
         fields: The fields of the head's config.

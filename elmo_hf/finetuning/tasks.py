@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers import BatchEncoding, EvalPrediction
 
+from ..data.roles import PredicateRoles, read_roles
 from ..errors import TextError, counted
 from ..modeling.configuration_elmo import HEADS
 from ..modeling.crf_elmo import allowed_transitions
@@ -18,6 +19,7 @@ from ..modeling.modeling_heads_elmo import ElmoTaskModel
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText, read_labelled
 from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics
+from .role_metrics import role_metrics
 from .tagging_data import TaggedSentence, read_tagged
 
 IGNORED = -100
@@ -159,11 +161,51 @@ class TaggingTask(Task):
         accuracy = float((predicted == wanted)[is_labelled].mean())
         if not self.has_spans:
             return classification_metrics(predicted[is_labelled], wanted[is_labelled])
-        rows = [
+        return span_metrics(*self._tags(wanted, predicted)) | {"accuracy": accuracy}
+
+    def _tags(self, wanted: np.ndarray, predicted: np.ndarray) -> tuple[list[list[str]], list[list[str]]]:
+        """The wanted and the predicted tags of each row, from label ids `(rows, words)`."""
+        is_labelled = wanted != IGNORED
+        sides = [
             [[self.labels[label] for label in labels[mask]] for labels, mask in zip(side, is_labelled, strict=True)]
             for side in (wanted, predicted)
         ]
-        return span_metrics(*rows) | {"accuracy": accuracy}
+        return sides[0], sides[1]
+
+
+class RolesTask(TaggingTask):
+    """
+    Semantic roles: one BIO tag for each word, given a predicate.
+
+    Args:
+        tags: All tags. "O" gets the first id, the others follow in alphabetical order.
+    """
+
+    name = "roles"
+
+    @staticmethod
+    def read(source: str, **options: Any) -> list[PredicateRoles]:
+        return read_roles(source, **options)
+
+    def features(self, example: PredicateRoles, tokenizer: ElmoTokenizer) -> dict[str, Any]:
+        tagged = TaggedSentence(example.words, example.tags)
+        return super().features(tagged, tokenizer) | {"predicate": example.predicate}
+
+    def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
+        batch = super().collate(features, tokenizer)
+        batch["predicate_mask"] = mark_predicates(batch, [feature["predicate"] for feature in features])
+        return batch
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        predicted, wanted = np.asarray(prediction.predictions).argmax(-1), np.asarray(prediction.label_ids)
+        return role_metrics(*self._tags(wanted, predicted))
+
+
+def mark_predicates(batch: BatchEncoding, predicates: Sequence[int]) -> torch.Tensor:
+    """The `predicate_mask` `(batch, words)` of [`ElmoForSemanticRoles`] from the index of the predicate in each row."""
+    mask = torch.zeros_like(batch["input_ids"])
+    mask[range(len(predicates)), [predicate + 1 for predicate in predicates]] = 1  # after <S>
+    return mask
 
 
 class ClassificationTask(Task):
@@ -273,6 +315,6 @@ def find_label_id(label: str, label_ids: Mapping[str, int]) -> int:
     return label_ids[label]
 
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (TaggingTask, ClassificationTask)}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (TaggingTask, ClassificationTask, RolesTask)}
 
-__all__ = ["TASKS", "ClassificationTask", "TaggingTask", "Task"]
+__all__ = ["TASKS", "ClassificationTask", "RolesTask", "TaggingTask", "Task", "mark_predicates"]

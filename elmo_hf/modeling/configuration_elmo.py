@@ -102,7 +102,9 @@ ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7,
 # checked, or sizes would not fit into 64 bits.
 MAX_VALUES = {
     **dict.fromkeys(["vocab_size", "num_word_vectors"], 10**9),
-    **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size", "predicate_size"], 10**6),
+    **dict.fromkeys(
+        ["cell_size", "projection_size", "word_embedding_size", "word_vector_size", "predicate_size"], 10**6
+    ),
     **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
     **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
     **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),

@@ -1,7 +1,7 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """
-Semantic roles: who did what to whom. A tagger that reads one sentence per predicate, with the predicate marked (He et al.
-2017, https://aclanthology.org/P17-1044; the paper puts ELMo into this model).
+Semantic roles: who did what to whom. A tagger that reads one sentence per predicate, with the predicate marked (He et
+al. 2017, https://aclanthology.org/P17-1044; the paper puts ELMo into this model).
 """
 
 import torch
@@ -17,8 +17,8 @@ from .pooling_elmo import ElmoSentences
 
 class ElmoForSemanticRoles(ElmoForTokenClassification):
     """
-    A tagger of the arguments of one predicate per row, in BIO. An embedding of size `config.predicate_size` says of each
-    word whether it is the predicate; it is concatenated to [x; ELMo].
+    A tagger of the arguments of one predicate per row, in BIO. An embedding of size `config.predicate_size` says of
+    each word whether it is the predicate; it is concatenated to [x; ELMo].
 
     `task_lstm_type="alternating"` and `num_task_layers=8` give the deep highway LSTM of He et al. (2017). Outside
     training the labels are those of the best sequence that is valid in BIO.
@@ -86,7 +86,9 @@ class ElmoForSemanticRoles(ElmoForTokenClassification):
         mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
         segments = self._segments(token_type_ids, mask)
         if predicate_mask is None:
-            raise ValueError("Semantic roles are those of a predicate: mark it in `predicate_mask`, one row per predicate.")
+            raise ValueError(
+                "Semantic roles are those of a predicate: mark it in `predicate_mask`, one row per predicate."
+            )
         check_shape("predicate_mask", predicate_mask, tuple(mask.shape))
         predicates = predicate_mask != 0
         if bool((predicates & ~mask).any()):

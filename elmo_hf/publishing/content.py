@@ -20,6 +20,20 @@ NOTE = (
     "Its code comes with it. Where the package `elmo-hf` is installed, `import elmo_hf` stands for "
     "`trust_remote_code=True`."
 )
+# Of heads without Auto class, by name.
+CLASS_CALLS = {
+    "ElmoForSemanticRoles": [
+        'batch = tokenizer(["He sat on the bank ."], return_tensors="pt")',
+        'predicate = (batch["input_ids"] < 0).int()',
+        "predicate[0, 2] = 1  # sat; <S> is at 0",
+        "labels = model(**batch, predicate_mask=predicate).logits.argmax(-1)[0]  # one for each word",
+        "roles = [model.config.id2label[int(label)] for label in labels[1:-1]]",
+    ],
+}
+CLASS_NOTE = (
+    "Its code comes with it. Where the package `elmo-hf` is installed, the class is `elmo_hf.{name}`, and "
+    "`elmo-hf predict` runs it on text."
+)
 HEAD_FIELDS = ["elmo_places", "mixer_weights", "mixer_l2", "elmo_dropout", "freeze_bilm", "word_vector_size"]
 HEAD_FIELDS += ["num_task_layers", "task_layer_size", "classifier_dropout"]
 
@@ -51,7 +65,7 @@ class CardContent(NamedTuple):
             "name": self.name.split("/")[-1],
             "description": self._description(),
             "usage": self._usage(),
-            "usage_note": NOTE,
+            "usage_note": self._usage_note(),
             "model_rows": self._model_rows(),
             "perplexities": self._perplexities(),
             "heldout_words": (self.records.perplexity() or {}).get("heldout_words"),
@@ -75,7 +89,9 @@ class CardContent(NamedTuple):
 
     def _description(self) -> str:
         elmo = "[ELMo](https://arxiv.org/abs/1802.05365)"
-        task = task_of(self.config)
+        task, head = task_of(self.config), head_of(self.config)
+        if head is not None and head.name == "ElmoForSemanticRoles":
+            return f"Semantic roles on {elmo}: the arguments of a predicate, as BIO tags."
         if task == "token-classification":
             return f"A tagger of words on {elmo}."
         if task == "text-classification":
@@ -90,7 +106,14 @@ class CardContent(NamedTuple):
             "from its sentence."
         )
 
+    def _usage_note(self) -> str:
+        head = head_of(self.config)
+        return NOTE if head is None or head.auto_class is not None else CLASS_NOTE.format(name=head.name)
+
     def _usage(self) -> str:
+        head = head_of(self.config)
+        if head is not None and head.auto_class is None:
+            return self._class_usage(head)
         task = task_of(self.config)
         kind = "pairs" if task == "text-classification" and self.config.text_pairs else task
         call = CALLS.get(kind, 'output = model("He sat on the bank of the river.")')
@@ -100,6 +123,21 @@ class CardContent(NamedTuple):
                 "",
                 f'model = pipeline("{task}", {json.dumps(self.name)}, trust_remote_code=True)',
                 call.format(size=self.config.hidden_size),
+            ]
+        )
+
+    def _class_usage(self, head: ModelClass) -> str:
+        """The usage of a head without Auto class."""
+        return "\n".join(
+            [
+                "from transformers import AutoTokenizer",
+                "from transformers.dynamic_module_utils import get_class_from_dynamic_module",
+                "",
+                f"name = {json.dumps(self.name)}",
+                f'model_class = get_class_from_dynamic_module("{head.module}.{head.name}", name)',
+                "model = model_class.from_pretrained(name).eval()",
+                "tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)",
+                *CLASS_CALLS.get(head.name, []),
             ]
         )
 

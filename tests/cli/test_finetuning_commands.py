@@ -61,6 +61,50 @@ def test_a_tagger_is_trained_and_tags_text_from_a_file_and_from_standard_input(f
 
 
 @pytest.mark.medium
+def test_roles_are_trained_and_predicted_for_marked_listed_and_found_predicates(folder, tmp_path, run):
+    rows = "1\tAnna\tNNP\t-\tB-A0\n2\tsaw\tVBD\tsee.01\tB-V\n3\tBert\tNNP\t-\tB-A1\n\n"
+    source = tmp_path / "roles.conll"
+    source.write_text(rows * 20)
+    out, data = tmp_path / "roles", ["--train", source, "--dev", source]
+    code, output, _ = run("finetune", "roles", *data, "--model", folder / "bilm", "--out", out, *FAST)
+    assert code == 0
+    assert "dev: loss" in output
+    assert "perfect " in output
+    card = (out / "README.md").read_text()
+    assert "ElmoForSemanticRoles" in card
+    assert "pipeline(" not in card
+
+    text = tmp_path / "text.txt"
+    text.write_text("Anna **saw** Bert\nAnna saw Bert\n\n")
+    code, output, _ = run("predict", out, text, "--format", "jsonl")
+    assert code == 0
+    marked, unmarked, blank = map(json.loads, output.splitlines())
+    assert (marked["words"], marked["predicates"], len(marked["tags"])) == (["Anna", "saw", "Bert"], [1], 1)
+    assert (unmarked["predicates"], blank["words"]) == ([], [])
+
+    tagger = tmp_path / "tagger"
+    files = [f"--{split}={folder / split}.conll" for split in ("train", "dev")]
+    assert run("finetune", "tagging", *files, "--model", folder / "bilm", "--out", tagger, *FAST)[0] == 0
+    tags = ["--predicates", tagger, "--predicate-tag", "B-PER", "--predicate-tag", "O"]
+    code, output, _ = run("predict", out, text, "--format", "jsonl", *tags)
+    assert code == 0
+    assert [json.loads(line)["predicates"] for line in output.splitlines()] == [[1], [0, 1, 2], []]
+    assert "--predicate-tag" in run("predict", out, text, "--predicates", tagger)[2]
+    assert "is no tagger" in run("predict", out, text, "--predicates", out)[2]
+    assert "predicts no semantic roles" in run("predict", tagger, text, "--predicates", tagger)[2]
+
+    code, output, _ = run("predict", out, source)
+    assert code == 0
+    assert output.splitlines()[1].split("\t")[:4] == ["2", "saw", "-", "V"]
+    (tmp_path / "bad.conll").write_text(rows.replace("\tB-A1", ""))
+    code, _, error = run(
+        "finetune", "roles", "--train", tmp_path / "bad.conll", "--dev", source, "--out", tmp_path / "x"
+    )
+    assert code == 2
+    assert "bad.conll, line 3: 0 columns of roles, and the sentence has 1 predicate" in error
+
+
+@pytest.mark.medium
 def test_a_classifier_is_trained_and_labels_text(folder, tmp_path, run):
     out, files = tmp_path / "classifier", [f"--{split}={folder / split}.jsonl" for split in ("train", "dev")]
     code, output, _ = run("finetune", "classification", *files, "--model", folder / "bilm", "--out", out, *FAST)

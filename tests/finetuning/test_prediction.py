@@ -60,7 +60,7 @@ def test_results_are_written_as_conll_and_json():
 
 
 def test_what_is_no_head_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="neither a tagger nor a classifier"):
+    with pytest.raises(ModelError, match="no model with a head"):
         load_head(write_bilm(tmp_path / "bilm"))
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_head(str(tmp_path / "nothing"))

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 import transformers
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 import elmo_hf
 from elmo_hf import ElmoConfig, ElmoModel
@@ -20,6 +21,7 @@ OPTIONS = [
     {"text_pairs": True, "pair_attention": True, "pooling": "attention", "softmax_type": "adaptive"},
     {"text_pairs": True, "pair_attention": "esim"},
 ]
+AUTO = [entry for entry in MODELS if entry.auto_class is not None]
 each_model = pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
 each_head = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
 
@@ -29,7 +31,7 @@ def own_modules(model: torch.nn.Module) -> set[str]:
     return {name.split(".")[0] for name in model.state_dict()} - {"elmo", "token_encoder", "layers", "mixer"}
 
 
-@each_model
+@pytest.mark.parametrize("entry", AUTO, ids=lambda entry: entry.name)
 def test_a_class_is_loaded_by_its_auto_class_here_and_by_remote_code(entry):
     auto = getattr(transformers, entry.auto_class)
     assert type(auto.from_config(ElmoConfig(**TINY))) is entry.model_class
@@ -40,7 +42,20 @@ def test_a_class_is_loaded_by_its_auto_class_here_and_by_remote_code(entry):
 
 def test_the_auto_map_has_the_classes_of_the_registry_and_no_others():
     assert elmo_hf.modeling.configuration_elmo.AUTO_MAP == AUTO_MAP
-    assert len(AUTO_MAP) == len(MODELS)
+    assert len(AUTO_MAP) == len(AUTO)
+
+
+@pytest.mark.parametrize("entry", [entry for entry in MODELS if entry.auto_class is None], ids=lambda entry: entry.name)
+def test_a_class_without_auto_class_is_saved_with_its_code_and_loaded_from_there(entry, tmp_path):
+    model = entry.model_class(ElmoConfig(**TINY))
+    model.save_pretrained(tmp_path)
+    assert (tmp_path / f"{entry.module}.py").exists()
+    assert entry.model_class is getattr(elmo_hf, entry.name)
+    assert entry.name not in str(ElmoConfig.from_pretrained(tmp_path).auto_map)
+    remote = get_class_from_dynamic_module(f"{entry.module}.{entry.name}", str(tmp_path))
+    assert remote is not entry.model_class
+    weights = remote.from_pretrained(tmp_path).state_dict()
+    assert all(torch.equal(weights[name], weight) for name, weight in model.state_dict().items())
 
 
 @each_model

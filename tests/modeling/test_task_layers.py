@@ -5,8 +5,10 @@ import torch
 from torch.testing import assert_close
 
 from elmo_hf.modeling.task_layers_elmo import (
+    ElmoAlternatingLSTM,
     ElmoBiattention,
     ElmoCrossAttention,
+    ElmoHighwayLSTMLayer,
     ElmoTaskLSTM,
     ElmoTaskLSTMLayer,
     attend,
@@ -80,3 +82,48 @@ def test_a_layer_equals_that_of_torch_and_has_its_gradients(words):
         output.square().sum().backward()
     for parameter, wanted in zip(layer.parameters(), expected.parameters(), strict=True):
         assert torch.equal(parameter.grad, wanted.grad)
+
+
+def test_a_highway_layer_is_the_formula_of_the_paper(words):
+    layer = ElmoHighwayLSTMLayer(3, 5)
+    layer.initialize()
+    torch.nn.init.normal_(layer.bias)
+    found = layer(words)
+    rows, places = layer.input_weight.split(5), layer.recurrent_weight.split(5)
+    state = cell = torch.zeros(4, 5)
+    for step in range(4):
+        x = words[:, step]
+        i, f, c, o, r = (
+            x @ row.T + state @ place.T + bias
+            for row, place, bias in zip(rows[:5], places, layer.bias.split(5), strict=True)
+        )
+        cell = i.sigmoid() * c.tanh() + f.sigmoid() * cell
+        state = r.sigmoid() * (o.sigmoid() * cell.tanh()) + (1 - r.sigmoid()) * (x @ rows[5].T)
+        assert_close(found[:, step], state)
+
+
+def test_alternating_layers_read_each_sentence_as_if_it_were_alone(words):
+    layers = ElmoAlternatingLSTM(3, 5, num_layers=3).eval()
+    for layer in layers.layers:
+        layer.initialize()
+    found = layers(words, MASK)
+    assert not found[~MASK].any()
+    first, second, third = layers.layers
+    for row, length in enumerate(LENGTHS):
+        some = first(words[row : row + 1, :length])
+        some = third(second(some.flip(1)).flip(1))
+        assert_close(found[row, :length], some[0])
+
+
+def test_a_highway_layer_drops_the_same_values_of_the_state_at_every_word():
+    layer = ElmoHighwayLSTMLayer(3, 5, dropout=0.5).train()
+    layer.initialize()
+    same = torch.ones(2, 1, 3).expand(2, 6, 3)
+    torch.manual_seed(0)
+    found = layer(same)
+    torch.manual_seed(0)
+    kept = torch.nn.functional.dropout(torch.ones(2, 5), 0.5)
+    with torch.no_grad():
+        layer.eval()
+        layer.recurrent_weight.copy_(layer.recurrent_weight * kept[0])
+        assert_close(layer(same)[0], found[0])
