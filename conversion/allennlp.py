@@ -1,5 +1,6 @@
 """
-AllenNLP: a state dict (`best.th`, `weights.th`), or a `model.tar.gz`, with an ELMo biLM somewhere inside.
+AllenNLP: a state dict (`best.th`, `weights.th`), or a `model.tar.gz`, with an ELMo biLM somewhere inside; or an archive
+of a language model that AllenNLP itself trained (`allennlp_lm.py`).
 
 AllenNLP re-arranges the original: gates are i, f, j, o; the forget bias of 1 is added to the stored bias; the highway's
 gate carries the input instead of the transform, so its weights are negated; both highway products are one matrix.
@@ -25,6 +26,7 @@ from elmo_hf.modeling.modeling_elmo import ElmoModel
 from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
 from elmo_hf.runtime.staging import staged_folder
 
+from .allennlp_lm import check_language_model, gates, is_language_model, language_model_of, read_language_model
 from .arrays import Views, check_arrays, check_float, fill_views
 from .bilm_hdf5 import count_parameters
 from .folder import full_disk_errors, load_tokenizer, save_folder, word_ids
@@ -44,15 +46,17 @@ MEMBERS = {
     "weights": r"(^|/)(weights|best|model)[^/]*\.th$",
     "experiment": r"(^|/)config\.json$",
     "options": r"(options_file|(^|/)options[^/]*\.json)$",
+    "vocabulary": r"(^|/)vocabulary/tokens\.txt$",
 }
 
 
 class Archive(NamedTuple):
-    """What an AllenNLP file holds of use: the tensors, the experiment's config, the biLM's options."""
+    """What an AllenNLP file holds of use: the tensors, the experiment's config, the biLM's options, the words."""
 
     tensors: dict[str, torch.Tensor]
     experiment: dict[str, Any]
     options: dict[str, Any] | None
+    vocabulary: bytes | None = None
 
 
 def convert_allennlp(
@@ -64,7 +68,8 @@ def convert_allennlp(
 ) -> Path:
     """
     An AllenNLP state dict or `model.tar.gz` → a folder with config, safetensors and tokenizer. The first scalar mix
-    becomes the model's mixer; all of them are written to `scalar_mixes.json` where there are several.
+    becomes the model's mixer; all of them are written to `scalar_mixes.json` where there are several. A language model
+    that AllenNLP itself trained becomes an [`ElmoForPreTraining`], with its softmax and its own vocabulary.
 
     AllenNLP keeps the forget bias plus one, rounded to fp32. The stored bias can therefore differ from the original
     file's in bits that the sum does not have; the sum, and with it every vector, is the same to the bit.
@@ -81,7 +86,14 @@ def convert_allennlp(
         `out`
     """
     with full_disk_errors(out), staged_folder(out) as stage:
-        archive, prefix, tensors = _read_bilm(path, options)
+        archive = _read(path, options)
+        if _holds_language_model(archive, options, vocab, path):
+            own = read_language_model(archive.experiment, archive.vocabulary, archive.tensors, path)
+            trained = language_model_of(own, archive.tensors, path)
+            origin = provenance("allennlp", count_parameters(trained.elmo), weights=path)
+            save_folder(trained, own.tokenizer, stage, dtype, origin, Path(out).resolve().name)
+            return Path(out)
+        prefix, tensors = _bilm_tensors(archive, path)
         config, tokenizer = _read_settings(archive, tensors, path, vocab)
         model = model_of(config, tensors, path)
         mixes = scalar_mixes(archive.tensors, prefix, config.num_hidden_layers + 1, path)
@@ -97,24 +109,42 @@ def convert_allennlp(
 
 def describe_allennlp(
     path: str | os.PathLike, options: str | os.PathLike | None = None, vocab: str | os.PathLike | None = None
-) -> ElmoConfig:
-    """The config of what [`convert_allennlp`] converts, after a look at the names and shapes of the weights."""
-    archive, _, tensors = _read_bilm(path, options)
+) -> tuple[ElmoConfig, bool]:
+    """The config of what [`convert_allennlp`] converts, and whether it has a softmax; checks names and shapes."""
+    archive = _read(path, options)
+    if _holds_language_model(archive, options, vocab, path):
+        own = read_language_model(archive.experiment, archive.vocabulary, archive.tensors, path)
+        check_language_model(own, archive.tensors, path)
+        return own.config, True
+    _, tensors = _bilm_tensors(archive, path)
     config, _ = _read_settings(archive, tensors, path, vocab)
     with torch.device("meta"):
         check_arrays(allennlp_views(ElmoModel(config)), tensors, path)
-    return config
+    return config, False
 
 
-def _read_bilm(
-    path: str | os.PathLike, options: str | os.PathLike | None
-) -> tuple[Archive, str, dict[str, torch.Tensor]]:
-    """An archive, what stands before the names of its biLM's tensors, and these."""
+def _read(path: str | os.PathLike, options: str | os.PathLike | None) -> Archive:
+    """An archive, with the options that were given."""
     archive = read_archive(path)
-    if options is not None:
-        archive = archive._replace(options=read_object(options))
+    return archive if options is None else archive._replace(options=read_object(options))
+
+
+def _holds_language_model(archive: Archive, options: Any, vocab: Any, path: str | os.PathLike) -> bool:
+    """Whether this is a language model of AllenNLP's own training, which needs no other files."""
+    if any(name.endswith(CHAR_EMBEDDING) for name in archive.tensors) or not is_language_model(archive.tensors):
+        return False
+    if options is not None or vocab is not None:
+        raise ConversionError(
+            f"{path} is a language model of AllenNLP's own training, which has its settings and words in the archive: "
+            "leave out the options and the vocabulary."
+        )
+    return True
+
+
+def _bilm_tensors(archive: Archive, path: str | os.PathLike) -> tuple[str, dict[str, torch.Tensor]]:
+    """What stands before the names of the biLM's tensors, and these."""
     prefix = _bilm_prefix(archive.tensors, path)
-    return archive, prefix, _below(prefix, archive.tensors, "_token_embedder.", "_elmo_lstm.")
+    return prefix, _below(prefix, archive.tensors, "_token_embedder.", "_elmo_lstm.")
 
 
 def _read_settings(
@@ -142,13 +172,14 @@ def read_archive(path: str | os.PathLike) -> Archive:
         raise
     except Exception as error:  # by the place of the damage: OSError, TarError, EOFError, zlib.error ...
         raise ConversionError(f"{path} is no readable archive (truncated or damaged): {error}") from error
-    weights, experiment, options = (members.get(use) for use in MEMBERS)
+    weights, experiment, options, vocabulary = (members.get(use) for use in MEMBERS)
     if weights is None:
         raise ConversionError(f"{path} should hold weights (weights.th), found no such file in it.")
     return Archive(
         load_tensors(weights, f"{path}: weights"),
         parse_object(experiment, f"{path}: config.json") if experiment is not None else {},
         parse_object(options, f"{path}: biLM options") if options is not None else None,
+        vocabulary,
     )
 
 
@@ -207,11 +238,6 @@ def _read_members(file: _BoundedFile, path: Path) -> dict[str, bytes]:
 def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
     """What stands before the names of the biLM's tensors."""
     prefixes = [name.removesuffix(CHAR_EMBEDDING) for name in tensors if name.endswith(CHAR_EMBEDDING)]
-    if not prefixes and any("_contextualizer." in name for name in tensors):
-        raise ConversionError(
-            f"{path} holds a language model of AllenNLP's own training (`language_model`), whose layout is not read. "
-            "Only an ELMo biLM, as in `elmo_token_embedder`, is converted."
-        )
     if not prefixes:
         raise ConversionError(
             f"{path} holds no ELMo biLM: none of its tensors ({len(tensors)}) is named …{CHAR_EMBEDDING}."
@@ -348,17 +374,11 @@ def recurrent_views(model: ElmoModel) -> dict[str, list[torch.Tensor]]:
     for index, layer in enumerate(model.layers):
         for place, direction in enumerate(("forward", "backward")):
             name = f"{direction}_layer_{index}"
-            views[f"{name}.input_linearity.weight"] = _gates(layer.input_weight[place].t())
-            views[f"{name}.state_linearity.weight"] = _gates(layer.recurrent_weight[place].t())
-            views[f"{name}.state_linearity.bias"] = _gates(layer.bias[place])
+            views[f"{name}.input_linearity.weight"] = gates(layer.input_weight[place].t())
+            views[f"{name}.state_linearity.weight"] = gates(layer.recurrent_weight[place].t())
+            views[f"{name}.state_linearity.bias"] = gates(layer.bias[place])
             views[f"{name}.state_projection.weight"] = [layer.projection_weight[place].t()]
     return views
-
-
-def _gates(rows: torch.Tensor) -> list[torch.Tensor]:
-    """Our gates i, j, f, o in AllenNLP's order."""
-    i, j, f, o = rows.chunk(4)
-    return [i, f, j, o]
 
 
 __all__ = ["convert_allennlp", "describe_allennlp", "read_archive", "recurrent_views"]

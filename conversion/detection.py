@@ -260,7 +260,7 @@ def _converters() -> dict[str, tuple[Callable[..., Path], Callable[..., tuple[El
             lambda files, out, dtype: convert_allennlp(
                 files["weights"], out, **chosen(files, "options", "vocab"), dtype=dtype
             ),
-            lambda files: (describe_allennlp(files["weights"], **chosen(files, "options", "vocab")), False),
+            lambda files: describe_allennlp(files["weights"], **chosen(files, "options", "vocab")),
         ),
         "bilm-checkpoint": (
             lambda files, out, dtype: convert_bilm_checkpoint(

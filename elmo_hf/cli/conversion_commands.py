@@ -153,8 +153,9 @@ def convert_allennlp(
     """
     Convert an AllenNLP state dict or archive.
 
-    It must contain an ELMo. The result is a complete model folder. The first scalar mix becomes the model's mixer; if
-    there are several, scalar_mixes.json holds all of them.
+    It must contain an ELMo, or be the archive of a language model that AllenNLP trained, with an LSTM. The result is a
+    complete model folder. The first scalar mix becomes the model's mixer; if there are several, scalar_mixes.json holds
+    all of them.
 
     Example: elmo-hf convert allennlp model.tar.gz --out elmo-tagger
     """

@@ -407,8 +407,3 @@ def test_an_archive_whose_checksum_is_wrong_is_refused(sound_files, tmp_path):
     data[-8] ^= 1  # at the very end, where a reader of the members alone never comes
     path = make_file(tmp_path / "model.tar.gz", bytes(data))
     assert_refused(tmp_path, converting(path), "truncated or damaged")
-
-
-def test_a_language_model_of_allennlps_own_training_is_said_to_be_unread(tmp_path):
-    torch.save({"_contextualizer._module.weight_ih_l0": torch.zeros(2)}, tmp_path / "best.th")
-    assert_refused(tmp_path, lambda out: convert_allennlp(tmp_path / "best.th", out), "own training .* is not read")
