@@ -40,7 +40,18 @@ def memory(name: str) -> str:
     return "\n".join([*lines, *(f"| {case} | {a:,} MB | {b:,} MB |" for case, (a, b) in cases.items())]) + "\n"
 
 
-TABLES: dict[str, Callable[[str], str]] = {"trick": trick, "memory": memory}
+def similarity(_: str) -> str:
+    """The correlation of each similarity of sentences with people's judgements."""
+    results = read_results("similarity")
+    lines = ["| similarity by the cosine of | SICK train | SICK trial |", "|---|---:|---:|"]
+    rows = [f"| {name} | {part['train']:.1f} | {part['trial']:.1f} |" for name, part in results["spearman"].items()]
+    note = (
+        f"Spearman's correlation x 100, with `{results['model']}`; {results['sentences']:,} sentences of its training"
+    )
+    return "\n".join([*lines, *rows]) + f"\n\n({note} text for the sentence pooling.)\n"
+
+
+TABLES: dict[str, Callable[[str], str]] = {"trick": trick, "memory": memory, "similarity": similarity}
 
 
 def make_table(name: str) -> str:

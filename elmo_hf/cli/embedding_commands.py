@@ -55,8 +55,12 @@ def embed(
         ),
     ] = "mix",
     pooling: Annotated[
-        Literal["mean", "max"] | None,
-        typer.Option(help="Write one vector per record. Default: one per word.", show_default=False),
+        Literal["mean", "max", "sentence"] | None,
+        typer.Option(
+            help="Write one vector per record: mean or maximum of its words, or (sentence) a vector whose cosine is a "
+            "measure of similarity, for models that have this pooling. Default: one vector per word.",
+            show_default=False,
+        ),
     ] = None,
     dtype: Annotated[
         Literal["float32", "float16", "bfloat16"], typer.Option(help="Data type of the stored vectors.")

@@ -110,7 +110,7 @@ def embed_corpus(
     request = EmbeddingRequest(embedder.model, embedder.tokenizer, **options)  # checks the options
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
-    layout = Layout(embedder.hidden_size, *request.choice.lead, pooled=pooling is not None, dtype=dtype)
+    layout = Layout(request.vector_size, *request.lead, pooled=pooling is not None, dtype=dtype)
     written = find_format(out, output_format)(layout, {"layers": layers, "pooling": pooling})
     if keep_columns and not written.keeps_columns:
         raise FolderError(

@@ -64,12 +64,19 @@ def join_parts(parts: Iterable[Part], vectors: torch.Tensor) -> torch.Tensor:
     return vectors
 
 
-def pool_parts(parts: Iterable[Part], pooled: torch.Tensor, pooling: str) -> torch.Tensor:
-    """Pools the words of all parts, per direction, into `pooled`, `(hidden_size,)` or `(layers, hidden_size)`."""
+def pool_parts(
+    parts: Iterable[Part], pooled: torch.Tensor, pooling: str, weights: torch.Tensor | None = None
+) -> torch.Tensor:
+    """
+    Pools the words of all parts, per direction, into `pooled`, `(hidden_size,)` or `(layers, hidden_size)`.
+
+    Args:
+        weights: `(words,)`, the weights of a mean. Default: all equal.
+    """
     directions: dict[int, PoolingAccumulator] = {}
     for part in parts:
         accumulator = directions.setdefault(part.components.start, PoolingAccumulator(pooling))
-        accumulator.add(part.vectors.to(pooled.dtype))
+        accumulator.add(part.vectors.to(pooled.dtype), weights=None if weights is None else weights[part.words])
     return pooled.copy_(torch.cat([directions[start].result() for start in sorted(directions)], dim=-1))
 
 

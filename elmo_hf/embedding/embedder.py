@@ -1,7 +1,7 @@
 """[`ElmoEmbedder`]: contextual vectors of words, sentences and documents."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -19,9 +19,10 @@ from ..runtime.default_model import default_model, find_model
 from ..runtime.model_loading import loading_errors
 from ..runtime.progress import Progress, ProgressReport
 from ..runtime.staging import staged_folder
-from .layers import Layers
+from .layers import Layers, check_pooling
 from .request import EmbeddingRequest
 from .sentence_files import write_sentence_files
+from .sentence_fitting import fit_sentence_pooling
 
 # Options of `from_pretrained` that locate files; the model and the tokenizer both get them.
 LOCATION_OPTIONS = {"cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token"}
@@ -88,15 +89,19 @@ class ElmoEmbedder:
             )
         return cls(loaded if device is None else loaded.to(device), tokenizer)
 
-    def save_pretrained(self, folder: str | os.PathLike, pooling: str = "mean"):
+    def save_pretrained(self, folder: str | os.PathLike, pooling: str | None = None):
         """
         Saves the model and its tokenizer for `from_pretrained` of this class and of the Auto classes. The folder also
         loads in `sentence_transformers.SentenceTransformer(folder)`, which gives the vectors of `embed(pooling=...)`.
 
         Args:
             folder: The folder to write. It must not exist yet, or be empty.
-            pooling: The pooling in sentence-transformers, `"mean"` or `"max"`.
+            pooling: The pooling in sentence-transformers, `"mean"`, `"max"` or `"sentence"`. Default: `"sentence"` if
+                the model has it, otherwise `"mean"`.
         """
+        if pooling is None:
+            pooling = "mean" if self.model.sentence_pooling is None else "sentence"
+        check_pooling(pooling, "mix", False, self.model)
         with staged_folder(folder) as stage:
             self.model.save_pretrained(stage)
             self.tokenizer.save_pretrained(stage)
@@ -111,6 +116,34 @@ class ElmoEmbedder:
     def num_layers(self) -> int:
         """The number of layers of the model, including the token layer."""
         return self.model.config.num_hidden_layers + 1
+
+    def fit_sentence_pooling(
+        self,
+        sentences: Sequence[Sentence],
+        layers: Sequence[int] = (0,),
+        size: int | None = None,
+        progress: Progress = None,
+    ):
+        """
+        Estimates the pooling `"sentence"` from text, which needs no labels: word frequencies, the mean of the sentence
+        vectors and a whitening ([`ElmoSentencePooling`]). It is a part of the model from then on, and is saved with it.
+
+        ```python
+        >>> embedder.fit_sentence_pooling(sentences)  # some 10,000 of the text that the model is for
+        >>> embedder.embed(["The bank was closed.", "He rowed on."], pooling="sentence").shape
+        (2, 256)
+        >>> embedder.save_pretrained("my-elmo", pooling="sentence")
+        ```
+
+        Args:
+            sentences: Texts or lists of words: at least 5 per dimension.
+            layers: The layers whose vectors are concatenated. Default: the token layer, which was the best one in
+                measurements of sentence similarity (docs/embedding.md).
+            size: The maximum size of a sentence vector. Default: all directions in which the vectors differ. (The
+                token layer has each vector twice, once per direction of reading, so these are half of `hidden_size`.)
+            progress: As in [`~ElmoEmbedder.embed`].
+        """
+        fit_sentence_pooling(self.model, self.tokenizer, sentences, layers, size, progress)
 
     # ---- vectors
 
@@ -132,7 +165,9 @@ class ElmoEmbedder:
             layers: `"mix"` (the model's weighted sum of all layers), `"top"`, `"average"` or the index of a layer (0 is
                 the token layer) for one vector per word; `"all"` or a list of indices for one vector per word and
                 layer.
-            pooling: `"mean"` or `"max"` over the words of a sentence. Default: no pooling.
+            pooling: `"mean"` or `"max"` over the words of a sentence, or `"sentence"` for vectors whose cosine is a
+                measure of similarity, of models that have it ([`~ElmoEmbedder.fit_sentence_pooling`]). Default: no
+                pooling.
             boundaries: Whether to include the vectors of `<S>` and `</S>`.
             batch_tokens: The maximum number of tokens per batch. It bounds memory and does not change the vectors.
             progress: `True` for a progress bar, or a function that is called with the numbers of sentences and tokens
@@ -142,7 +177,8 @@ class ElmoEmbedder:
         Returns:
             Without pooling, a list with one array per sentence, `(words, hidden_size)` or `(layers, words,
             hidden_size)`; an empty sentence has 0 words. With pooling, one array `(sentences, hidden_size)` or
-            `(sentences, layers, hidden_size)`; an empty sentence has zeros.
+            `(sentences, layers, hidden_size)`, with the pooling `"sentence"` `(sentences, sentence_size)`; an empty
+            sentence has zeros.
         """
         request = self._request(layers, pooling, boundaries, batch_tokens, return_tensors)
         return request.collect(request.vectors(checked(sentences), ProgressReport(progress, sentences)))

@@ -6,7 +6,7 @@ from typing import cast
 import torch
 
 from ..errors import ModelError, did_you_mean
-from ..modeling.modeling_elmo import ElmoModel, ElmoModelOutput
+from ..modeling.modeling_elmo import NO_SENTENCE_POOLING, ElmoModel, ElmoModelOutput
 from ..modeling.pooling_elmo import POOLINGS
 
 Layers = str | int | Sequence[int]
@@ -82,10 +82,22 @@ def _layer_indices(layers: Layers, num_layers: int) -> list[int]:
     return cast(list[int], indices)
 
 
-def check_pooling(pooling: str | None):
-    """Raises a `ValueError` for a pooling that the embedder does not have."""
+def check_pooling(pooling: str | None, layers: Layers, boundaries: bool, model: ElmoModel):
+    """Raises an error for a pooling that the embedder or the model does not have, or that does not go with the rest."""
     if pooling is not None and pooling not in POOLINGS:
-        raise ValueError(f"`pooling` must be None, {' or '.join(map(repr, POOLINGS))}, found {pooling!r:.60}.")
+        known = ", ".join(map(repr, POOLINGS))
+        raise ValueError(f"`pooling` must be None or one of {known}, found {pooling!r:.60}.")
+    if pooling != "sentence":
+        return
+    if model.sentence_pooling is None:
+        raise ModelError(NO_SENTENCE_POOLING)
+    if layers != "mix":
+        raise ValueError(
+            "`pooling='sentence'` has layers of its own (`config.sentence_layers`): leave out `layers`, or ask for "
+            "`pooling='mean'`."
+        )
+    if boundaries:
+        raise ValueError("`pooling='sentence'` is over words alone: leave out `boundaries`.")
 
 
 __all__ = ["NAMES", "LayerChoice", "Layers", "check_pooling"]

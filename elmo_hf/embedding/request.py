@@ -11,7 +11,7 @@ from ..data.batches import BATCH_TOKENS, WINDOW, WINDOW_IN_ANY_ORDER, batches, w
 from ..data.sentences import Sentence, TokenSource, encoded
 from ..errors import ModelError
 from ..modeling.modeling_elmo import ElmoModel
-from ..modeling.pooling_elmo import pool
+from ..modeling.pooling_elmo import PoolingAccumulator, pool
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.memory import release_freed_memory
 from ..runtime.progress import ProgressReport
@@ -35,15 +35,20 @@ class EmbeddingRequest:
     ):
         if model.training:
             raise ModelError("The model is in training mode, where dropout changes vectors: call model.eval() first.")
-        check_pooling(pooling)
+        check_pooling(pooling, layers, boundaries, model)
         if type(batch_tokens) is not int or batch_tokens < 1:
             raise ValueError(f"A batch has 1 token or more, asked for {batch_tokens!r:.60}.")
         if return_tensors not in ("np", "pt"):
             raise ValueError(f"`return_tensors` must be 'np' or 'pt', found {return_tensors!r:.60}.")
-        self.model, self.tokenizer, self.choice = model, tokenizer, LayerChoice(layers, model)
+        self.model, self.tokenizer = model, tokenizer
         self.pooling, self.boundaries, self.batch_tokens = pooling, boundaries, batch_tokens
         self.as_numpy = return_tensors == "np"
-        self._size: int = model.config.hidden_size  # a property that is slow to compute for every sentence
+        self._sentence_pooling = model.sentence_pooling if pooling == "sentence" else None
+        self.choice = LayerChoice(layers if self._sentence_pooling is None else self._sentence_pooling.layers, model)
+        # The shape of a result: the dimensions before that of the words, and the size of a vector.
+        self.lead, self.vector_size = self.choice.lead, model.config.hidden_size
+        if self._sentence_pooling is not None:
+            self.lead, self.vector_size = (), self._sentence_pooling.projection.shape[1]
 
     def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
         """Yields the result of each sentence, in order and lazily."""
@@ -84,7 +89,7 @@ class EmbeddingRequest:
             return results
         if results:
             return np.stack(results) if self.as_numpy else torch.stack(results)
-        return self._returned(self._new(0, *self.choice.lead, self._size))
+        return self._returned(self._new(0, *self.lead, self.vector_size))
 
     def pieces(self, document: Sentence) -> Iterator[Any]:
         """Yields the vectors of one sentence in order, one piece at a time."""
@@ -117,9 +122,31 @@ class EmbeddingRequest:
         self, sentences: Sequence[TokenSource], places: Sequence[int], report: ProgressReport
     ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         vectors = run_sentences(self.model, sentences, self.choice, self.boundaries)
-        for place, layers in zip(places, vectors, strict=True):
-            yield place, layers if self.pooling is None else [pool(layer, self.pooling) for layer in layers]
+        for place, sentence, layers in zip(places, sentences, vectors, strict=True):
+            yield place, self._pooled(sentence, layers)
         report.done(len(sentences), sum(map(len, sentences)))
+
+    def _pooled(self, sentence: TokenSource, layers: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The layers of a sentence, pooled if the request asks for that."""
+        if self.pooling is None:
+            return layers
+        if self._sentence_pooling is None:
+            return [pool(layer, self.pooling) for layer in layers]
+        if len(sentence) == 2:  # the boundaries
+            return [layers[0].new_zeros(self.vector_size)]
+        accumulator = PoolingAccumulator("mean")
+        accumulator.add(torch.stack(list(layers)), weights=self._word_weights(sentence))
+        return [self._sentence_pooling.project(accumulator.result())]
+
+    def _word_weights(self, sentence: TokenSource) -> torch.Tensor:
+        """The weights of the words of a sentence, `(words,)`."""
+        assert self._sentence_pooling is not None
+        starts = range(1, len(sentence) - 1, self.batch_tokens)
+        pieces = (sentence.tokens(start, min(start + self.batch_tokens, len(sentence) - 1)) for start in starts)
+        weights = [
+            self._sentence_pooling.weights(torch.from_numpy(piece.input_ids).to(self.model.device)) for piece in pieces
+        ]
+        return torch.cat(weights)
 
     def _in_order(
         self, window: Sequence[TokenSource], buffer: torch.Tensor, report: ProgressReport
@@ -151,13 +178,13 @@ class EmbeddingRequest:
     def _result_size(self, sentence: TokenSource) -> int:
         """The number of values in the result of a sentence."""
         rows = self._words(sentence) if self.pooling is None else 1
-        return math.prod(self.choice.lead) * rows * self._size
+        return math.prod(self.lead) * rows * self.vector_size
 
     def _document_layers(self, document: TokenSource, report: ProgressReport) -> Sequence[torch.Tensor]:
         """The result for a sentence that is longer than a batch, one tensor per layer."""
         vectors = self._document(document, report)
         report.done(1, 0)
-        return vectors.unbind() if self.choice.lead else [vectors]
+        return vectors.unbind() if self.lead else [vectors]
 
     def _document(self, document: TokenSource, report: ProgressReport) -> torch.Tensor:
         """Embeds a sentence that is longer than a batch. Beside the result, only one piece is in memory at a time."""
@@ -165,10 +192,16 @@ class EmbeddingRequest:
         def done(tokens: int):
             report.done(0, tokens)
 
+        if self._sentence_pooling is not None and len(document) == 2:  # the boundaries
+            return self._new(self.vector_size).zero_()
         parts = document_parts(self.model, document, self.choice, self.boundaries, self.batch_tokens, done)
+        if self._sentence_pooling is not None:
+            averages = self._new(*self.choice.lead, self.model.config.hidden_size)
+            averages = pool_parts(parts, averages, "mean", self._word_weights(document))
+            return self._sentence_pooling.project(averages)
         if self.pooling is not None:
-            return pool_parts(parts, self._new(*self.choice.lead, self._size), self.pooling)
-        return join_parts(parts, self._new(*self.choice.lead, self._words(document), self._size))
+            return pool_parts(parts, self._new(*self.lead, self.vector_size), self.pooling)
+        return join_parts(parts, self._new(*self.lead, self._words(document), self.vector_size))
 
     def _new(self, *shape: int) -> torch.Tensor:
         """Uninitialised memory for a result."""
@@ -178,7 +211,7 @@ class EmbeddingRequest:
 
     def _copied(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
         """A sentence's result, copied out of the buffer of its window."""
-        return torch.stack(list(layers)) if self.choice.lead else layers[0].clone()
+        return torch.stack(list(layers)) if self.lead else layers[0].clone()
 
     def _returned(self, result: torch.Tensor) -> Any:
         """The result in the requested form: NumPy or PyTorch."""

@@ -10,7 +10,11 @@ from ..runtime.staging import write_atomically
 
 SENTENCE_FILES = ("config_sentence_transformers.json", "sentence_bert_config.json", "modules.json")
 TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
-METHODS = {"mean": ElmoModel.mean_of_words.__name__, "max": ElmoModel.max_of_words.__name__}
+METHODS = {
+    "mean": ElmoModel.mean_of_words.__name__,
+    "max": ElmoModel.max_of_words.__name__,
+    "sentence": ElmoModel.sentence_vectors.__name__,
+}
 
 
 def write_sentence_files(folder: str | os.PathLike, pooling: str = "mean"):
@@ -21,10 +25,10 @@ def write_sentence_files(folder: str | os.PathLike, pooling: str = "mean"):
 
     Args:
         folder: The folder of a saved model.
-        pooling: `"mean"` or `"max"`.
+        pooling: `"mean"`, `"max"`, or `"sentence"` for a model that has it.
     """
     if pooling not in METHODS:
-        raise ValueError(f"`pooling` must be {' or '.join(map(repr, METHODS))}, found {pooling!r:.60}.")
+        raise ValueError(f"`pooling` must be one of {', '.join(map(repr, METHODS))}, found {pooling!r:.60}.")
     folder = Path(folder)
     if not (folder / "config.json").exists():
         raise FolderError(f"{folder} holds no config.json: save a model there first.")

@@ -172,6 +172,9 @@ class ElmoConfig(PreTrainedConfig):
         mixer_layer_norm (`bool`): The original's normalisation over the batch before mixing. The vectors then depend
             on the other sentences of the batch.
         mixer_dropout (`float`): Dropout after the mix, in training only.
+        sentence_layers (`list[int]`, *optional*): The layers of the pooling "sentence", which makes sentence vectors
+            ([`ElmoSentencePooling`]). Default: the model does not have this pooling.
+        sentence_size (`int`, *optional*): The size of these sentence vectors. Default: `hidden_size`.
         freeze_bilm (`bool`): Whether the biLM is not trained with a head.
         elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head has ELMo: [x; ELMo] into its task
             layers, [h; ELMo] out of them, or nowhere, as a baseline. Each place has a mixer of its own, with
@@ -250,6 +253,9 @@ class ElmoConfig(PreTrainedConfig):
     mixer_layer_norm: bool = False
     mixer_dropout: float | int = 0.0
 
+    sentence_layers: list[int] | None = None
+    sentence_size: int | None = None
+
     freeze_bilm: bool = True
     elmo_places: Literal["input", "output", "both", "none"] = "input"
     elmo_dropout: float | int = 0.5
@@ -277,6 +283,8 @@ class ElmoConfig(PreTrainedConfig):
             self.token_projection = self.feature_size != self.output_size
         if self.word_vector_size is not None and self.num_word_vectors is None:
             self.num_word_vectors = self.vocab_size
+        if self.sentence_layers is not None and self.sentence_size is None:
+            self.sentence_size = self.hidden_size
         if self.softmax_type == "adaptive" and self.softmax_cutoffs is None:
             self.softmax_cutoffs = self.default_softmax_cutoffs
         super().__post_init__(**kwargs)
@@ -357,6 +365,7 @@ class ElmoConfig(PreTrainedConfig):
             self._check_characters()
         self._check_projections()
         self._check_softmax()
+        self._check_sentence_pooling()
         self._check_head()
         check_mixer_weights("mixer_weights", self.mixer_weights, self.num_hidden_layers + 1)
 
@@ -393,7 +402,7 @@ class ElmoConfig(PreTrainedConfig):
             value = getattr(self, name)
             if value is not None and value > most:
                 raise ValueError(f"`{name}` must be {most} or less, found {value}.")
-        for name in ("char_filters", "softmax_cutoffs", "mixer_weights"):
+        for name in ("char_filters", "softmax_cutoffs", "mixer_weights", "sentence_layers"):
             if len(getattr(self, name) or ()) > MAX_ENTRIES:
                 raise ValueError(f"`{name}` must have {MAX_ENTRIES} entries or less.")
         most = MAX_CRF_LABELS if self.tag_decoder == "crf" else MAX_LABELS
@@ -402,7 +411,7 @@ class ElmoConfig(PreTrainedConfig):
         positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]
         positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
         positive += ["cell_clip", "projection_clip", "word_vector_size", "num_word_vectors", "task_layer_size"]
-        positive += ["predicate_size"]
+        positive += ["predicate_size", "sentence_size"]
         for name in positive:
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -460,6 +469,21 @@ class ElmoConfig(PreTrainedConfig):
                 )
         if self.softmax_tail_ratio < 1:
             raise ValueError(f"`softmax_tail_ratio` must be 1 or more, found {self.softmax_tail_ratio}.")
+
+    def _check_sentence_pooling(self):
+        layers = self.sentence_layers
+        if layers is None:
+            return
+        if not layers or not all(0 <= layer <= self.num_hidden_layers for layer in layers):
+            raise ValueError(
+                f"`sentence_layers` must be numbers of layers, from 0 to {self.num_hidden_layers}, found {layers}."
+            )
+        most = len(layers) * self.hidden_size
+        if (self.sentence_size or 0) > most:
+            raise ValueError(
+                f"`sentence_size` must be {most} or less, the size of the vectors of the layers {layers}, found "
+                f"{self.sentence_size}."
+            )
 
     def _check_head(self):
         for name in ("mixer_l2", "num_task_layers"):

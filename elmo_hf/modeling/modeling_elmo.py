@@ -19,7 +19,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 from .checks_elmo import check_integers, check_range, check_shape
 from .configuration_elmo import ElmoConfig, check_mixer_weights
 from .lstm_elmo import ElmoPacking, ElmoRecurrentLayer
-from .pooling_elmo import ElmoPooling, word_mask
+from .pooling_elmo import ElmoPooling, ElmoSentencePooling, word_mask
 from .pretrained_elmo import NO_WORD_TABLE, ElmoPreTrainedModel
 from .products_elmo import packed_weights, without_autocast
 from .quantization_elmo import NO_TRAINING
@@ -29,6 +29,10 @@ from .token_encoder_elmo import ElmoTokenEncoder
 SHARED_ROWS = (
     "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of a pair as "
     "rows of their own to give or get states."
+)
+NO_SENTENCE_POOLING = (
+    "This model has no sentence pooling: estimate it from text with `ElmoEmbedder.fit_sentence_pooling(sentences)`, or "
+    "ask for the mean of the words (`pooling='mean'`)."
 )
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
@@ -190,6 +194,7 @@ class ElmoModel(ElmoPreTrainedModel):
     Args:
         config ([`ElmoConfig`]): The model's sizes.
         add_mixer (`bool`): Whether `last_hidden_state` is the mix of the layers; otherwise it is the top layer.
+        add_sentence_pooling (`bool`): Whether the model has the sentence pooling of the config, if that has one.
 
     Example:
 
@@ -202,7 +207,7 @@ class ElmoModel(ElmoPreTrainedModel):
     torch.Size([1, 11, 1024])
     ```"""
 
-    def __init__(self, config: ElmoConfig, add_mixer: bool = True):
+    def __init__(self, config: ElmoConfig, add_mixer: bool = True, add_sentence_pooling: bool = True):
         super().__init__(config)
         self.token_encoder = ElmoTokenEncoder(config)
         self.layers = nn.ModuleList(ElmoRecurrentLayer(config, index) for index in range(config.num_hidden_layers))
@@ -211,6 +216,9 @@ class ElmoModel(ElmoPreTrainedModel):
             self.mixer = ElmoMixer(
                 config.num_hidden_layers + 1, config.mixer_weights, config.mixer_layer_norm, config.mixer_dropout
             )
+        self.sentence_pooling = None
+        if add_sentence_pooling and config.sentence_layers is not None:
+            self.sentence_pooling = ElmoSentencePooling(config)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
@@ -497,6 +505,19 @@ class ElmoModel(ElmoPreTrainedModel):
         """As [`~ElmoModel.mean_of_words`], the largest number of each place."""
         return self._pooled("max", input_ids, char_ids, attention_mask, token_type_ids)
 
+    def sentence_vectors(self, input_ids=None, char_ids=None, attention_mask=None, token_type_ids=None) -> torch.Tensor:
+        """
+        One vector per row, `(batch, sentence_size)`: the pooling "sentence" ([`ElmoSentencePooling`]). The arguments
+        are those of [`~ElmoModel.forward`]; `input_ids` are needed.
+        """
+        if self.sentence_pooling is None:
+            raise ValueError(NO_SENTENCE_POOLING)
+        if input_ids is None:
+            raise ValueError("The words of a sentence are weighted by their ids: give `input_ids`.")
+        bilm = self.run_bilm(input_ids, char_ids, attention_mask, token_type_ids=token_type_ids)
+        is_word = word_mask(self.config, input_ids, char_ids, bilm.mask)
+        return self.sentence_pooling(bilm.layers, input_ids, is_word).to(self._weight_dtype)
+
     def _pooled(self, kind: str, input_ids, char_ids, attention_mask, token_type_ids) -> torch.Tensor:
         output = self(input_ids, char_ids, attention_mask, token_type_ids=token_type_ids, return_dict=True)
         mask = self._mask(input_ids, char_ids, attention_mask, None)
@@ -681,6 +702,7 @@ def refuse_attentions(output_attentions: bool | None):
 
 __all__ = [
     "DIRECTIONS",
+    "NO_SENTENCE_POOLING",
     "BiLMOutput",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",

@@ -81,7 +81,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
         if config.elmo_places != "none":
-            self.elmo = ElmoModel(config, add_mixer=False)
+            self.elmo = ElmoModel(config, add_mixer=False, add_sentence_pooling=False)
         self.layer_cache: ElmoLayerCache | None = None
         self.input_mixer = self._mixer() if config.elmo_places in ("input", "both") else None
         self.output_mixer = self._mixer() if config.elmo_places in ("output", "both") else None

@@ -4,12 +4,13 @@ From the words of a batch to one vector per sentence: which positions are words,
 pooling over the words. Heads, [`ElmoModel.mean_of_words`] and the embedder use the same pooling.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import nn
+from transformers import initialization as init
 
 from .configuration_elmo import ElmoConfig
 from .products_elmo import matmul
@@ -125,8 +126,8 @@ REDUCTIONS = {
     "min": Reduction(torch.inf, torch.amin, torch.minimum),
 }
 # The poolings that the embedder offers, and those of each pooling of a classifier (`ElmoConfig.pooling`), concatenated.
-# "attention" is the mean weighted by a learned score.
-POOLINGS = ("mean", "max")
+# "attention" is the mean weighted by a learned score, "sentence" is [`ElmoSentencePooling`].
+POOLINGS = ("mean", "max", "sentence")
 HEAD_POOLINGS = {
     "mean": ("mean",),
     "max": ("max",),
@@ -157,14 +158,20 @@ class PoolingAccumulator:
         self._count: torch.Tensor | int = 0
         self._dtype: torch.dtype | None = None
 
-    def add(self, vectors: torch.Tensor, mask: torch.Tensor | None = None):
+    def add(self, vectors: torch.Tensor, mask: torch.Tensor | None = None, weights: torch.Tensor | None = None):
         """
         Args:
             vectors: `(…, words, size)`, of the same shape in all calls except for the number of words.
             mask: `(…, words)`, true for words. Default: all.
+            weights: `(…, words)`, the weights of a mean, in fp32. Default: all equal.
         """
         neutral, reduce, combine, is_mean = self._reduction
         self._dtype = vectors.dtype
+        if weights is not None:
+            if not is_mean:
+                raise ValueError("Only the mean takes weights.")
+            weights = weights if mask is None else weights.masked_fill(~mask, 0)
+            vectors = vectors * weights.unsqueeze(-1)
         if mask is not None:
             vectors = vectors.masked_fill(~mask.unsqueeze(-1), neutral)
         if not vectors.shape[-2]:
@@ -174,15 +181,18 @@ class PoolingAccumulator:
         else:
             reduced = reduce(vectors, dim=-2)
         self._reduced = reduced if self._reduced is None else combine(self._reduced, reduced)
-        self._count = self._count + (vectors.shape[-2] if mask is None else mask.sum(dim=-1, keepdim=True))
+        if weights is not None:
+            self._count = self._count + weights.sum(dim=-1, keepdim=True)
+        else:
+            self._count = self._count + (vectors.shape[-2] if mask is None else mask.sum(dim=-1, keepdim=True))
 
     def result(self) -> torch.Tensor:
         """`(…, size)`, zeros where there were no words."""
         reduced, count = self._reduced, self._count
         if reduced is None:
             raise ValueError("There is nothing to pool: call `add` first.")
-        if self._reduction.is_mean:
-            reduced = reduced / (max(count, 1) if isinstance(count, int) else count.clamp(min=1))
+        if self._reduction.is_mean:  # without words the sum is zero, and so is its quotient by anything
+            reduced = reduced / ((count or 1) if isinstance(count, int) else torch.where(count > 0, count, 1))
         elif isinstance(count, int):
             reduced = reduced if count else torch.zeros_like(reduced)
         else:
@@ -203,6 +213,81 @@ def pool(vectors: torch.Tensor, pooling: str, mask: torch.Tensor | None = None) 
     accumulator = PoolingAccumulator(pooling)
     accumulator.add(vectors, mask)
     return accumulator.result()
+
+
+class ElmoSentencePooling(nn.Module):
+    """
+    Sentence vectors whose cosine is a measure of similarity, without training on a task.
+
+    The words of a sentence are averaged with smooth inverse frequency weights (Arora et al. 2017,
+    https://openreview.net/forum?id=SyK00v5xx), so that `the` counts less than `violin`. The mean over all sentences is
+    then subtracted, and a linear map gives every direction of the space its share, so that no direction that all
+    sentences have in common dominates the cosine. [`~elmo_hf.ElmoEmbedder.fit_sentence_pooling`] estimates all of it
+    from text.
+
+    Args:
+        config ([`ElmoConfig`]): `sentence_layers` are the layers whose vectors are concatenated, `sentence_size` is the
+            size of a sentence vector.
+
+    Buffers:
+        word_weights (`(vocab_size,)`): The weight of every word of the vocabulary.
+        mean (`(len(sentence_layers) * hidden_size,)`): The mean of the averaged words over many sentences.
+        projection (`(len(sentence_layers) * hidden_size, sentence_size)`): The linear map.
+    """
+
+    word_weights: torch.Tensor
+    mean: torch.Tensor
+    projection: torch.Tensor
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        assert config.sentence_layers is not None
+        assert config.sentence_size is not None
+        self.layers = list(config.sentence_layers)
+        size = len(self.layers) * config.hidden_size
+        self.register_buffer("word_weights", torch.ones(config.vocab_size))
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("projection", torch.eye(size, config.sentence_size))
+
+    def initialize(self):
+        """The plain mean of the words."""
+        init.ones_(self.word_weights)
+        init.zeros_(self.mean)
+        init.copy_(self.projection, torch.eye(*self.projection.shape))
+
+    def weights(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """The weight of each word, `(…, words)`, in fp32."""
+        return self.word_weights[input_ids.clamp(max=len(self.word_weights) - 1)].float()  # padding is masked later
+
+    def project(self, averages: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            averages: `(…, len(sentence_layers), hidden_size)`, the weighted means of the words.
+
+        Returns:
+            `(…, sentence_size)`
+        """
+        centred = averages.flatten(-2).float() - self.mean.float()
+        return matmul(centred, self.projection.float()).to(averages.dtype)
+
+    def forward(self, layers: Sequence[torch.Tensor], input_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            layers: All layers of the model, `(batch, words, hidden_size)` each.
+            input_ids: `(batch, words)`
+            mask: `(batch, words)`, true for words, false for boundaries and padding.
+
+        Returns:
+            `(batch, sentence_size)`, zeros for a sentence without words.
+        """
+        weights = self.weights(input_ids)
+        averages = []
+        for layer in self.layers:
+            accumulator = PoolingAccumulator("mean")
+            accumulator.add(layers[layer], mask, weights)
+            averages.append(accumulator.result())
+        vectors = self.project(torch.stack(averages, dim=-2))
+        return torch.where(mask.any(dim=-1, keepdim=True), vectors, 0)
 
 
 class ElmoPooling(nn.Module):
@@ -246,6 +331,7 @@ __all__ = [
     "HEAD_POOLINGS",
     "POOLINGS",
     "ElmoPooling",
+    "ElmoSentencePooling",
     "ElmoSentences",
     "PoolingAccumulator",
     "pool",

@@ -46,8 +46,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["ElmoTokenEncoder", "ElmoRecurrentLayer"]
     # A checkpoint without a mixer gets the uniform one, which needs no training to be useful.
     _keys_to_ignore_on_load_missing = [r"^mixer\."]
-    # The mixer for `add_mixer=False`, and what an encoder is loaded without: the parts of pretraining and of heads.
-    _keys_to_ignore_on_load_unexpected = [r"^mixer\.", NON_ENCODER_KEYS]
+    # The mixer for `add_mixer=False`, the sentence pooling, which heads do not have, and what an encoder is loaded
+    # without: the parts of pretraining and of heads.
+    _keys_to_ignore_on_load_unexpected = [r"^mixer\.", r"^(elmo\.)?sentence_pooling\.", NON_ENCODER_KEYS]
 
     def __init__(self, config: ElmoConfig, *args, **kwargs):
         config.validate()  # again: fields may have been changed since it was made, by `from_pretrained` among others

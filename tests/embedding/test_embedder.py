@@ -241,7 +241,7 @@ def test_what_is_no_sentence_is_refused_by_its_number(given_sentences, message):
         ({"layers": True}, "found True"),
         ({"layers": None}, "found None"),
         ({"layers": [1.0]}, "found 1.0"),
-        ({"pooling": "sum"}, "'mean' or 'max', found 'sum'"),
+        ({"pooling": "sum"}, "'mean', 'max', 'sentence', found 'sum'"),
         ({"batch_tokens": 0}, "1 token or more"),
         ({"batch_tokens": 2.5}, "1 token or more"),
         ({"return_tensors": "tf"}, "'np' or 'pt'"),

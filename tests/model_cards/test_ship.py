@@ -1,13 +1,15 @@
 """From a run to a folder that ships."""
 
 import json
+import random
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.embedding import SENTENCE_FILES
+from elmo_hf.embedding import SENTENCE_FILES, ElmoEmbedder
 from elmo_hf.model_cards.ship import ship
 from tests.models import TINY
 
@@ -46,6 +48,19 @@ def test_a_shipped_folder_is_half_the_size_and_loads_as_fp32_without_code(run, t
         assert found.dtype == torch.float32
         assert torch.equal(found, expected.half().float())
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == AutoTokenizer.from_pretrained(run).get_vocab()
+
+
+def test_a_shipped_folder_has_a_sentence_pooling_if_text_is_given(run, tmp_path):
+    lines = [
+        " ".join(random.Random(line).choices(["the", "cat", "sat", "on", "a", "mat", "."], k=5)) for line in range(80)
+    ]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    ship(run, tmp_path / "shipped", [str(tmp_path / "text.txt")])
+    embedder = ElmoEmbedder.from_pretrained(tmp_path / "shipped")
+    vectors = embedder.embed(lines, pooling="sentence")
+    assert vectors.shape == (80, embedder.model.config.sentence_size)
+    assert np.abs(vectors.mean(axis=0)).max() < 0.1
+    assert "sentence_vectors" in (tmp_path / "shipped" / "sentence_bert_config.json").read_text()
 
 
 def test_weights_beyond_half_precision_are_refused_and_nothing_is_written(run, tmp_path):

@@ -17,6 +17,7 @@ from elmo_hf.modeling.pooling_elmo import (
     POOLINGS,
     REDUCTIONS,
     ElmoPooling,
+    ElmoSentencePooling,
     ElmoSentences,
     PoolingAccumulator,
     pool,
@@ -171,6 +172,50 @@ def test_gradients_reach_the_words_of_each_sentence_and_no_padding(kind):
 
 
 def test_the_names_of_poolings_are_the_same_everywhere():
-    assert set(POOLINGS) <= set(REDUCTIONS)
+    assert set(POOLINGS) - {"sentence"} <= set(REDUCTIONS)
     assert METHODS.keys() == set(POOLINGS)
     assert tuple(HEAD_POOLINGS) == get_args(ElmoConfig.__annotations__["pooling"])
+
+
+def sentence_pooling(layers: list[int], size: int = 5) -> ElmoSentencePooling:
+    config = ElmoConfig(vocab_size=7, cell_size=8, projection_size=4, sentence_layers=layers, sentence_size=size)
+    pooling = ElmoSentencePooling(config)
+    for buffer in pooling.buffers():
+        buffer.copy_(torch.rand_like(buffer) + 0.1)
+    return pooling
+
+
+@pytest.mark.parametrize("layers", [[0], [2, 1]])
+def test_sentence_vectors_are_weighted_means_centred_and_projected(layers):
+    pooling, ids = sentence_pooling(layers), torch.tensor([[0, 3, 4, 3, 1], [0, 2, 1, 7, 7]])
+    vectors = [torch.randn(2, 5, 8) for _ in range(3)]
+    mask = torch.tensor([[0, 1, 1, 1, 0], [0, 1, 0, 0, 0]]).bool()
+    rows = []
+    for row, places in enumerate([[1, 2, 3], [1]]):
+        weights = torch.stack([pooling.word_weights[ids[row, place]] for place in places])
+        words = [torch.cat([vectors[layer][row, place] for layer in layers]) for place in places]
+        mean = sum(weight * word for weight, word in zip(weights, words, strict=True)) / weights.sum()
+        rows.append((mean - pooling.mean) @ pooling.projection)
+    torch.testing.assert_close(pooling(vectors, ids, mask), torch.stack(rows))
+
+
+def test_a_sentence_without_words_has_a_sentence_vector_of_zeros():
+    pooling = sentence_pooling([1])
+    vectors = pooling([torch.randn(1, 2, 8)] * 3, torch.tensor([[0, 1]]), torch.zeros(1, 2, dtype=torch.bool))
+    assert not vectors.any()
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 2**31))
+def test_a_weighted_mean_in_parts_is_that_of_all_words(lengths, seed):
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randn(2, sum(lengths), 3, generator=generator, dtype=torch.float64)
+    weights = torch.rand(sum(lengths), generator=generator, dtype=torch.float64) + 1e-3
+    accumulator = PoolingAccumulator("mean")
+    for part, some in zip(words.split(lengths, dim=1), weights.split(lengths), strict=True):
+        accumulator.add(part, weights=some)
+    torch.testing.assert_close(accumulator.result(), (words * weights[:, None]).sum(dim=1) / weights.sum())
+
+
+def test_only_a_mean_takes_weights():
+    with pytest.raises(ValueError, match="Only the mean takes weights"):
+        PoolingAccumulator("max").add(torch.zeros(2, 3), weights=torch.ones(2))
