@@ -52,7 +52,7 @@ def test_a_shipped_folder_is_half_the_size_and_loads_as_fp32_without_code(run, t
 
 def test_a_shipped_folder_has_a_sentence_pooling_if_text_is_given(run, tmp_path):
     lines = [
-        " ".join(random.Random(line).choices(["the", "cat", "sat", "on", "a", "mat", "."], k=5)) for line in range(80)
+        " ".join(random.Random(line).choices(["the", "cat", "sat", "on", "a", "mat", "."], k=5)) for line in range(300)
     ]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     ship(run, tmp_path / "shipped", [str(tmp_path / "text.txt")])
