@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import SHARED
-from elmo_hf.modeling.encoding_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
+from elmo_hf.modeling.spelling_elmo import ByteSpelling
 
 ENGLISH = SHARED / "corpora" / "english"
 HELDOUT = ENGLISH / "heldout.txt.xz"
@@ -84,9 +84,10 @@ def _corpus() -> Iterator[list[str]]:
 
 def character_ids(sentences: list[list[str]], boundaries: bool) -> np.ndarray:
     """`(sentences, words, 50)`, with or without `<S>` and `</S>`; zero where a sentence has ended."""
-    rows = [char_rows(words) for words in sentences]
+    spelling = ByteSpelling()
+    rows = [spelling.rows(words, 50) for words in sentences]
     if boundaries:
-        first, last = boundary_row(BEGIN_SENTENCE), boundary_row(END_SENTENCE)
+        first, last = spelling.boundary(spelling.begin_sentence, 50), spelling.boundary(spelling.end_sentence, 50)
         rows = [np.vstack([first, sentence, last]) for sentence in rows]
     ids = np.zeros((len(rows), max(map(len, rows)), rows[0].shape[1]), dtype=np.int64)
     for place, sentence in zip(ids, rows, strict=True):

@@ -14,8 +14,8 @@ from transformers import BatchEncoding, EvalPrediction
 from ..data.roles import PredicateRoles, read_roles
 from ..errors import TextError, counted
 from ..modeling.configuration_elmo import HEADS
-from ..modeling.crf_elmo import allowed_transitions
 from ..modeling.modeling_heads_elmo import ElmoTaskModel
+from ..modeling.task_layers_elmo import allowed_transitions
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText, read_labelled
 from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics

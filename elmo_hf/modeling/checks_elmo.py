@@ -342,6 +342,12 @@ def check_labels(labels: torch.Tensor, num_labels: int):
         raise ValueError(f"`labels` must be between 0 and {num_labels - 1}, or -100.")
 
 
+def refuse_attentions(output_attentions: bool | None):
+    """Callers of stock models pass the argument on; only `True` asks for something."""
+    if output_attentions:
+        raise ValueError("`output_attentions=True` asks for attentions, but ELMo has no attention layers.")
+
+
 __all__ = [
     "MismatchedShapesError",
     "check_downloads",
@@ -358,6 +364,7 @@ __all__ = [
     "is_inner_path",
     "is_weights_name",
     "read_json_object",
+    "refuse_attentions",
     "tensor_shapes",
     "weight_errors",
 ]

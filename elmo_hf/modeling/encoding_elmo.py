@@ -1,8 +1,5 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
-"""
-From a tokenizer's inputs to arrays: the forms that inputs may have, the character rows of words, and the encodings of a
-batch.
-"""
+"""From a tokenizer's inputs to arrays: the forms that inputs may have, and the encodings of a batch."""
 
 import itertools
 import re
@@ -18,8 +15,6 @@ from .tokenizer_files_elmo import NONCHARACTER, encoding_errors
 from .word_splitting_elmo import segmenter_errors
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-# The original's 256 to 260 plus one: 0 is the padding of a whole word.
-BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, CHAR_PAD = 257, 258, 259, 260, 261
 
 
 # ---- Inputs: texts, lists of words, pairs and batches of them
@@ -92,83 +87,6 @@ def rust_words(words: Sequence[str]) -> Sequence[str]:
     if "" not in words and "".join(words).isascii():
         return words
     return [without_surrogates(word) or NONCHARACTER for word in words]
-
-
-# ---- Characters
-#
-# A word is a row of its UTF-8 bytes (ids 1 to 256) between a begin and an end mark, padded with a pad character:
-# `[begin, byte, ..., byte, end, pad, ..., pad]`. Bytes that do not fit are cut off, possibly within a character. A row
-# of zeros is the padding of a batch. Lone surrogates have no bytes and are left out.
-
-
-def char_rows(words: Sequence[str], slots: int = 50) -> np.ndarray:
-    """
-    Character ids of words.
-
-    Args:
-        words: Any strings; the row of an empty one has only the two marks.
-        slots: Ids per word, marks included.
-
-    Returns:
-        `(words, slots)`, int16.
-    """
-    pieces = [word.encode("utf-8", "ignore")[: slots - 2] for word in words]
-    lengths = np.fromiter(map(len, pieces), dtype=np.intp, count=len(pieces))
-    rows = np.full((len(pieces), slots), CHAR_PAD, dtype=np.int16)
-    rows[:, 0] = BEGIN_WORD
-    is_byte = np.arange(slots - 2) < lengths[:, None]  # (words, slots - 2)
-    rows[:, 1:-1][is_byte] = np.frombuffer(b"".join(pieces), dtype=np.uint8).astype(np.int16) + 1
-    rows[np.arange(len(pieces)), lengths + 1] = END_WORD
-    return rows
-
-
-def boundary_row(character: int, slots: int = 50) -> np.ndarray:
-    """The row `(slots,)` of `<S>` (`BEGIN_SENTENCE`) or `</S>` (`END_SENTENCE`): a word of that one character."""
-    row = np.full(slots, CHAR_PAD, dtype=np.int16)
-    row[:3] = BEGIN_WORD, character, END_WORD
-    return row
-
-
-def word_of_row(row: np.ndarray) -> str:
-    """
-    The inverse of [`char_rows`] for one word. Of a word that was cut off, the whole characters that fit.
-
-    Args:
-        row: `(slots,)`, neither a boundary nor padding.
-    """
-    end = int(np.argmax(row == END_WORD))
-    return (row[1:end] - 1).astype(np.uint8).tobytes().decode("utf-8", "ignore")
-
-
-def are_char_rows(ids: np.ndarray) -> bool:
-    """
-    Whether a matrix of ids holds character rows rather than a batch of word ids: each row is padding, or a begin mark,
-    bytes or a boundary, one end mark, and pad characters.
-
-    Args:
-        ids: `(rows, columns)`, integers.
-    """
-    if ids.ndim != 2 or ids.shape[1] < 3 or ids.size == 0:
-        return False
-    rows = ids[ids.any(axis=1)]  # without padding
-    is_end = rows == END_WORD
-    after_end = np.cumsum(is_end, axis=1) - is_end > 0
-    return bool(
-        len(rows)
-        and (rows[:, 0] == BEGIN_WORD).all()
-        and (is_end.sum(axis=1) == 1).all()
-        and (rows[after_end] == CHAR_PAD).all()
-        and ((rows[:, 1:] < BEGIN_WORD) & (rows[:, 1:] > 0) | is_end[:, 1:] | after_end[:, 1:]).all()
-    )
-
-
-def pad_char_rows(char_ids, num_words: int, length: int, side: str, slots: int) -> np.ndarray:
-    """`(num_words, slots)` → `(length, slots)`, with rows of zeros on the given side."""
-    rows = np.asarray(char_ids.cpu() if hasattr(char_ids, "cpu") else char_ids, dtype=np.int64)
-    if num_words and rows.shape != (num_words, slots):
-        raise ValueError(f"`char_ids` must have one row of {slots} for each of {num_words} words, found {rows.shape}.")
-    padding = (length - num_words, 0) if side == "left" else (0, length - num_words)
-    return np.pad(rows.reshape(num_words, slots), (padding, (0, 0)))
 
 
 # ---- The encodings of a batch
@@ -323,15 +241,10 @@ def _pick(values: list, places: list[int]) -> Iterable:
 
 __all__ = [
     "EncodedBatch",
-    "are_char_rows",
     "as_batch",
-    "boundary_row",
-    "char_rows",
     "encode_in_rust",
     "nesting_depth",
-    "pad_char_rows",
     "rust_words",
     "set_truncation",
     "without_surrogates",
-    "word_of_row",
 ]

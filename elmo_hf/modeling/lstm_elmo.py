@@ -18,6 +18,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from .checks_elmo import check_shape
 from .configuration_elmo import ElmoConfig
 from .lstm_autograd_elmo import lstm_autograd
 from .lstm_cpu_elmo import lstm_cpu
@@ -38,6 +39,19 @@ LARGE_MATRIX = 2**20
 # Up to this many sequences, smaller layers are faster with one recurrent product for both directions, unpacked.
 FEW_SEQUENCES = 2
 WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
+
+
+class ElmoStates(NamedTuple):
+    """
+    What the recurrent layers carry from one word to the next, batch first.
+
+    Attributes:
+        hidden (`torch.Tensor` of shape `(batch, layers, directions, output_size)`): Last (projected) outputs.
+        cell (`torch.Tensor` of shape `(batch, layers, directions, cell_size)`): Last cells.
+    """
+
+    hidden: torch.Tensor
+    cell: torch.Tensor
 
 
 @dataclass
@@ -119,6 +133,36 @@ class ElmoPacking:
             vectors = torch.cat([vectors, vectors.new_zeros(1, size)])
         places = self.places.to(packed.device).flatten()
         return vectors.index_select(0, places).view(*self.shape, directions * size)
+
+    def pack_states(self, states: ElmoStates) -> list[torch.Tensor]:
+        """Hidden and cell of the packed sequences, `(layers, directions, sequences, size)` each."""
+        return [state[self.rows].permute(1, 2, 0, 3) for state in states]
+
+    def unpack_states(self, last_states: list[ElmoStates], before: ElmoStates) -> ElmoStates:
+        """
+        The states after each row's last word. A row without words keeps its own.
+
+        Args:
+            last_states: Of every recurrent layer, `(directions, sequences, size)`; none if there are no words.
+            before: The states before.
+        """
+        if not last_states:
+            return before
+        with without_autocast(self.rows.device):
+            new = [
+                state.index_copy(0, self.rows, torch.stack([last.to(state) for last in of_layers]).permute(2, 0, 1, 3))
+                for state, of_layers in zip(before, zip(*last_states, strict=True), strict=True)
+            ]
+        return ElmoStates(*new)
+
+    def pack_resets(self, state_resets: torch.Tensor, directions: list[int]) -> torch.Tensor:
+        """`(batch, words)` → `(words,)` in packed order, true where the state is reset to zeros before the word."""
+        check_shape("state_resets", state_resets, tuple(self.shape))
+        if 1 in directions:
+            raise ValueError(
+                "`state_resets` needs rows of its own for the backward direction: give `backward_char_ids`."
+            )
+        return state_resets.flatten()[self.order[0]] != 0
 
 
 class LSTMWeights(NamedTuple):
@@ -361,4 +405,4 @@ def _pack_directions(weight: torch.Tensor) -> list[PackedMatrix]:
     return [PackedMatrix(matrix) for matrix in weight]
 
 
-__all__ = ["ElmoPacking", "ElmoRecurrentLayer", "LSTMWeights", "lstm"]
+__all__ = ["ElmoPacking", "ElmoRecurrentLayer", "ElmoStates", "LSTMWeights", "lstm"]

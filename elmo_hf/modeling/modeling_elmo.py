@@ -9,21 +9,21 @@ Allen Institute for AI).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
-from .checks_elmo import check_integers, check_range, check_shape
+from .checks_elmo import check_integers, check_range, check_shape, refuse_attentions
 from .configuration_elmo import ElmoConfig, check_mixer_weights
-from .lstm_elmo import ElmoPacking, ElmoRecurrentLayer
+from .lstm_elmo import ElmoPacking, ElmoRecurrentLayer, ElmoStates
 from .pooling_elmo import ElmoPooling, ElmoSentencePooling, word_mask
 from .pretrained_elmo import NO_WORD_TABLE, ElmoPreTrainedModel
-from .products_elmo import packed_weights, without_autocast
+from .products_elmo import packed_weights
 from .quantization_elmo import NO_TRAINING
-from .softmax_elmo import ElmoAdaptiveSoftmax, build_softmax
+from .softmax_elmo import build_softmax, resize_softmax
 from .token_encoder_elmo import ElmoTokenEncoder
 
 SHARED_ROWS = (
@@ -36,19 +36,6 @@ NO_SENTENCE_POOLING = (
 )
 # Reading orders by name: 0 is left to right, 1 right to left.
 DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
-
-
-class ElmoStates(NamedTuple):
-    """
-    What the recurrent layers carry from one word to the next, batch first.
-
-    Attributes:
-        hidden (`torch.Tensor` of shape `(batch, layers, directions, output_size)`): Last (projected) outputs.
-        cell (`torch.Tensor` of shape `(batch, layers, directions, cell_size)`): Last cells.
-    """
-
-    hidden: torch.Tensor
-    cell: torch.Tensor
 
 
 @dataclass
@@ -365,7 +352,7 @@ class ElmoModel(ElmoPreTrainedModel):
         if not has_states and (output_states or initial_state is not None):
             raise ValueError(SHARED_ROWS)
         states = self._initial_states(initial_state, mask, len(reading))
-        resets = None if state_resets is None else self._packed_resets(state_resets, packing, reading)
+        resets = None if state_resets is None else packing.pack_resets(state_resets, reading)
 
         # token vectors: (batch, words, output_size) per direction
         if inputs_embeds is not None:
@@ -377,7 +364,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
         layers, last_states = self._run_layers(torch.cat(tokens, dim=-1), packing, states, indices, resets)
         returns_states = has_states if output_states is None else output_states
-        return BiLMOutput(layers, mask, _states_after(last_states, packing, states) if returns_states else None)
+        return BiLMOutput(layers, mask, packing.unpack_states(last_states, states) if returns_states else None)
 
     def _run_layers(
         self,
@@ -398,7 +385,7 @@ class ElmoModel(ElmoPreTrainedModel):
             layer's last words, `(directions, sequences, size)`.
         """
         layers, last_states = [tokens], []
-        for layer, hidden, cell in zip(self.layers, *_packed_states(states, packing), strict=True):
+        for layer, hidden, cell in zip(self.layers, *packing.pack_states(states), strict=True):
             if not packing.batch_sizes:  # no words
                 layers.append(tokens)
                 continue
@@ -423,13 +410,6 @@ class ElmoModel(ElmoPreTrainedModel):
             raise ValueError(f"This model has only the {self.config.directions} direction, asked for {directions!r}.")
         return wanted, [available.index(direction) for direction in wanted]
 
-    def _common_mask(self, ids_of_directions: list[tuple], attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """The mask of rows that each direction has for itself, `(batch, words)`: it must be the same."""
-        mask, *others = (self._mask(*ids, attention_mask, None) for ids in ids_of_directions)
-        if not all(torch.equal(mask, other) for other in others):
-            raise ValueError("The backward rows must have words in the same places as the forward rows.")
-        return mask
-
     def _initial_states(self, initial_state: ElmoStates | None, mask: torch.Tensor, num_directions: int) -> ElmoStates:
         """The given state, checked, or zeros."""
         shape = (len(mask), len(self.layers), num_directions)
@@ -441,16 +421,6 @@ class ElmoModel(ElmoPreTrainedModel):
         check_shape("initial_state.hidden", hidden, shapes[0])
         check_shape("initial_state.cell", cell, shapes[1])
         return ElmoStates(hidden, cell)
-
-    @staticmethod
-    def _packed_resets(state_resets: torch.Tensor, packing: ElmoPacking, reading: list[int]) -> torch.Tensor:
-        """`(batch, words)` → `(words,)` in packed order, true where the state is reset before the word."""
-        check_shape("state_resets", state_resets, tuple(packing.shape))
-        if 1 in reading:
-            raise ValueError(
-                "`state_resets` needs rows of its own for the backward direction: give `backward_char_ids`."
-            )
-        return state_resets.flatten()[packing.order[0]] != 0
 
     def _encode_rows(self, ids_of_directions: list[tuple], mask: torch.Tensor) -> list[torch.Tensor]:
         """As [`~ElmoModel._encode_tokens`] for rows that each direction has for itself; distinct words once for all."""
@@ -465,17 +435,7 @@ class ElmoModel(ElmoPreTrainedModel):
         """The token vectors, `(batch, words, output_size)`, zeros where masked."""
         characters = char_ids[mask] if self.config.uses_characters else None
         words = input_ids[mask] if self.config.uses_words else None
-        if characters is not None:
-            check_range("char_ids", characters, self.config.char_vocab_size)
-            if not characters.any(dim=-1).all():
-                raise ValueError(
-                    "`attention_mask` is 1 where `char_ids` is an empty row (all zeros): a word has at least its begin "
-                    "and end mark. Mask the position, or tokenise the word (an empty string is fine)."
-                )
-        if words is not None:
-            check_range("input_ids", words, self.token_encoder.word_embeddings.num_embeddings)
-            if (words == self.config.pad_token_id).any():
-                raise ValueError(f"`attention_mask` is 1 where `input_ids` is padding ({self.config.pad_token_id}).")
+        self._check_words(words, characters)
         if not mask.any():
             return torch.zeros(*mask.shape, self.config.output_size, dtype=self._weight_dtype, device=mask.device)
         vectors = self.token_encoder(characters, words)  # (words, output_size)
@@ -561,26 +521,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         before = self.config.vocab_size
         table = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
         if self.config.vocab_size != before:
-            self._resize_softmax()
+            self.softmax = resize_softmax(self.softmax, self.config, self._init_weights)
         return table
-
-    @torch.no_grad()
-    def _resize_softmax(self):
-        """Brings the softmax to the config's number of words."""
-        old: Any = self.softmax
-        if isinstance(old, ElmoAdaptiveSoftmax):
-            self.config.softmax_cutoffs = old.bounds[:-1]
-        new = build_softmax(self.config)
-        new.apply(self._init_weights)
-        some = next(old.parameters())
-        new.to(some.device, some.dtype).train(old.training)
-        for (name, kept), parameter in zip(old.named_parameters(), new.parameters(), strict=True):
-            rows = min(len(kept), len(parameter))
-            parameter[:rows] = kept[:rows]
-            if name.endswith("bias"):
-                parameter[rows:] = kept.min()
-            parameter.requires_grad_(kept.requires_grad)
-        self.softmax = new
 
     @can_return_tuple
     def forward(
@@ -671,35 +613,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         return loss / (max(len(labels), 1) if num_items is None else num_items)
 
 
-def _packed_states(states: ElmoStates, packing: ElmoPacking) -> list[torch.Tensor]:
-    """Batch-first states → hidden and cell of the packed sequences, `(layers, directions, sequences, size)` each."""
-    return [state[packing.rows].permute(1, 2, 0, 3) for state in states]
-
-
-def _states_after(last_states: list[ElmoStates], packing: ElmoPacking, before: ElmoStates) -> ElmoStates:
-    """
-    The states after each row's last word. A row without words keeps its own.
-
-    Args:
-        last_states: Of every recurrent layer, `(directions, sequences, size)`; none if there are no words.
-        before: The states before.
-    """
-    if not last_states:
-        return before
-    with without_autocast(packing.rows.device):
-        new = [
-            state.index_copy(0, packing.rows, torch.stack([last.to(state) for last in of_layers]).permute(2, 0, 1, 3))
-            for state, of_layers in zip(before, zip(*last_states, strict=True), strict=True)
-        ]
-    return ElmoStates(*new)
-
-
-def refuse_attentions(output_attentions: bool | None):
-    """Callers of stock models pass the argument on; only `True` asks for something."""
-    if output_attentions:
-        raise ValueError("`output_attentions=True` asks for attentions, but ELMo has no attention layers.")
-
-
 __all__ = [
     "DIRECTIONS",
     "NO_SENTENCE_POOLING",
@@ -710,5 +623,4 @@ __all__ = [
     "ElmoModel",
     "ElmoModelOutput",
     "ElmoStates",
-    "refuse_attentions",
 ]

@@ -20,17 +20,17 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import ModelOutput, can_return_tuple
 
 from .caches_elmo import ElmoLayerCache
-from .checks_elmo import check_integers, check_labels, check_shape
+from .checks_elmo import check_integers, check_labels, check_shape, refuse_attentions
 from .configuration_elmo import ElmoConfig
-from .crf_elmo import ElmoCRF
 from .esim_elmo import ElmoEsim
-from .modeling_elmo import ElmoMixer, ElmoModel, refuse_attentions
+from .modeling_elmo import ElmoMixer, ElmoModel
 from .pooling_elmo import ElmoPooling, ElmoSentences, word_mask
 from .pretrained_elmo import ElmoPreTrainedModel
 from .products_elmo import autocast_dtype, product_dtype
 from .task_layers_elmo import (
     ElmoAlternatingLSTM,
     ElmoBiattention,
+    ElmoCRF,
     ElmoCrossAttention,
     ElmoTaskLinear,
     ElmoTaskLSTM,

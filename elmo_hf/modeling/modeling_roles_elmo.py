@@ -10,9 +10,9 @@ from transformers.utils import can_return_tuple
 
 from .checks_elmo import check_shape
 from .configuration_elmo import ElmoConfig
-from .crf_elmo import best_valid_labels
 from .modeling_heads_elmo import ElmoForTokenClassification, ElmoTokenClassifierOutput, raise_labels
 from .pooling_elmo import ElmoSentences
+from .task_layers_elmo import best_valid_labels
 
 
 class ElmoForSemanticRoles(ElmoForTokenClassification):

@@ -17,6 +17,7 @@ from .checks_elmo import (
     check_downloads,
     check_integers,
     check_paths,
+    check_range,
     check_shape,
     check_shapes,
     check_size,
@@ -233,6 +234,27 @@ class ElmoPreTrainedModel(PreTrainedModel):
             check_integers("char_ids", char_ids)
             mask = (char_ids > 0).any(dim=-1)
         return mask
+
+    def _common_mask(self, ids_of_directions: list[tuple], attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """The mask of rows that each direction has for itself, `(batch, words)`: it must be the same."""
+        mask, *others = (self._mask(*ids, attention_mask, None) for ids in ids_of_directions)
+        if not all(torch.equal(mask, other) for other in others):
+            raise ValueError("The backward rows must have words in the same places as the forward rows.")
+        return mask
+
+    def _check_words(self, input_ids: torch.Tensor | None, char_ids: torch.Tensor | None):
+        """Checks the ids of the words that the mask selects, `(words,)` and `(words, max_characters_per_token)`."""
+        if char_ids is not None:
+            check_range("char_ids", char_ids, self.config.char_vocab_size)
+            if not char_ids.any(dim=-1).all():
+                raise ValueError(
+                    "`attention_mask` is 1 where `char_ids` is an empty row (all zeros): a word has at least its begin "
+                    "and end mark. Mask the position, or tokenise the word (an empty string is fine)."
+                )
+        if input_ids is not None:
+            check_range("input_ids", input_ids, self._token_encoder().word_embeddings.num_embeddings)
+            if (input_ids == self.config.pad_token_id).any():
+                raise ValueError(f"`attention_mask` is 1 where `input_ids` is padding ({self.config.pad_token_id}).")
 
     @staticmethod
     def _segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor | None:

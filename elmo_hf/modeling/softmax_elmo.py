@@ -344,6 +344,33 @@ def build_softmax(config: ElmoConfig) -> ElmoSoftmax | ElmoAdaptiveSoftmax:
     return ElmoAdaptiveSoftmax(config) if config.softmax_type == "adaptive" else ElmoSoftmax(config)
 
 
+@torch.no_grad()
+def resize_softmax(
+    old: ElmoSoftmax | ElmoAdaptiveSoftmax, config: ElmoConfig, initialize: Callable[[nn.Module], None]
+) -> ElmoSoftmax | ElmoAdaptiveSoftmax:
+    """
+    A softmax with the config's number of words and the weights of the old one. New words are as likely as the rarest.
+
+    Args:
+        old: Another number of words.
+        config: The config of the new one; the groups of an adaptive softmax are written to it.
+        initialize: Initialises a module's weights.
+    """
+    if isinstance(old, ElmoAdaptiveSoftmax):
+        config.softmax_cutoffs = old.bounds[:-1]
+    new = build_softmax(config)
+    new.apply(initialize)
+    first = next(old.parameters())
+    new.to(first.device, first.dtype).train(old.training)
+    for (name, kept), parameter in zip(old.named_parameters(), new.parameters(), strict=True):
+        rows = min(len(kept), len(parameter))
+        parameter[:rows] = kept[:rows]
+        if name.endswith("bias"):
+            parameter[rows:] = kept.min()
+        parameter.requires_grad_(kept.requires_grad)
+    return new
+
+
 __all__ = [
     "ElmoAdaptiveSoftmax",
     "ElmoSoftmax",
@@ -354,4 +381,5 @@ __all__ = [
     "linear_log_probs",
     "log_expected_count",
     "log_uniform_sample",
+    "resize_softmax",
 ]

@@ -23,11 +23,10 @@ from .encoding_elmo import (
     as_batch,
     encode_in_rust,
     nesting_depth,
-    pad_char_rows,
     set_truncation,
     without_surrogates,
 )
-from .spelling_elmo import ByteSpelling, CodePointSpelling, SpelledVocabulary, distinct_rows
+from .spelling_elmo import ByteSpelling, CodePointSpelling, SpelledVocabulary, distinct_rows, pad_char_rows
 from .tokenizer_files_elmo import (
     build_backend,
     check_special_tokens,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from elmo_hf.modeling.crf_elmo import ElmoCRF, allowed_transitions
+from elmo_hf.modeling.task_layers_elmo import ElmoCRF, allowed_transitions
 
 PLAIN = ["noun", "verb", "other"]
 BIO = ["O", "B-x", "I-x", "B-y", "I-y"]

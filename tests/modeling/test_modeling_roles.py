@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from transformers import Trainer, TrainingArguments, set_seed
 
 from elmo_hf import ElmoConfig, ElmoForSemanticRoles, ElmoTokenizer
-from elmo_hf.modeling.crf_elmo import allowed_transitions, best_valid_labels
+from elmo_hf.modeling.task_layers_elmo import allowed_transitions, best_valid_labels
 from tests.models import TINY
 
 LABELS = ["O", "B-A0", "I-A0", "B-A1", "I-A1"]

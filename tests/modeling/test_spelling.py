@@ -1,4 +1,4 @@
-"""Words as rows of code points with a table of their own, and the tokenizer's settings that belong to them."""
+"""Words as rows of bytes or of code points, and the tokenizer's settings that belong to them."""
 
 import json
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elmo_hf import ElmoTokenizer
 from elmo_hf.data.sentences import encode
-from elmo_hf.modeling.spelling_elmo import SPECIAL_CHARACTERS, ByteSpelling, CodePointSpelling
+from elmo_hf.modeling.spelling_elmo import SPECIAL_CHARACTERS, ByteSpelling, CodePointSpelling, SpelledVocabulary
 
 CHARACTERS = ["a", "b", "é", "潮", "\U0001f600", "<", *SPECIAL_CHARACTERS]
 VOCABULARY = ["<oov>", "<bos>", "<eos>", "<pad>", "a", "ab", "a" * 10, "b" * 12, "<PAD"]
@@ -109,3 +109,104 @@ def test_rows_are_told_from_word_ids(words):
     assert not ByteSpelling().are_rows(rows)
     known = ["".join(c if c in CHARACTERS else "\ufffd" for c in word) for word in words]
     assert [spelling.word(row) for row in rows] == known
+
+
+# ==== Bytes
+
+BYTES = ByteSpelling()
+ANY_TEXT = st.text(st.characters(exclude_categories=[]))  # lone surrogates too
+SOME_WORDS = ["", "a", "can't", "naïve", "猫", "🙂", "e\u0301", "\u200b", "\0", "\0\0", "\ud800", "a\udfffb", "<S>"]
+SOME_WORDS += ["x" * 47, "x" * 48, "x" * 49, "x" * 10_000, "é" * 24, "x" + "é" * 24, "x" * 46 + "🙂"]
+
+
+def original_row(word: str, slots: int = 50) -> list[int]:
+    """As the original does it, in its own numbers, then plus one."""
+    begin_word, end_word, pad = 258, 259, 260
+    row = [pad] * slots
+    row[0] = begin_word
+    characters = word.encode("utf-8", "ignore")[: slots - 2]
+    for place, byte in enumerate(characters, start=1):
+        row[place] = byte
+    row[len(characters) + 1] = end_word
+    return [number + 1 for number in row]
+
+
+@pytest.mark.parametrize("slots", [3, 4, 20, 50])
+@pytest.mark.parametrize("word", SOME_WORDS, ids=ascii)
+def test_a_row_is_the_originals(word, slots):
+    assert BYTES.rows([word], slots).tolist() == [original_row(word, slots)]
+
+
+@given(st.lists(ANY_TEXT))
+def test_rows_are_the_originals_for_any_words(words):
+    rows = BYTES.rows(words, 50)
+    assert rows.shape == (len(words), 50)
+    assert rows.dtype == np.int16
+    assert rows.tolist() == [original_row(word) for word in words]
+
+
+@pytest.mark.parametrize(("character", "number"), [(BYTES.begin_sentence, 257), (BYTES.end_sentence, 258)])
+def test_a_boundary_is_its_character_between_word_marks(character, number):
+    assert BYTES.boundary(character, 50).tolist() == [259, number, 260, *[261] * 47]
+    assert BYTES.boundary(character, 3).tolist() == [259, number, 260]
+
+
+@given(st.text(max_size=12))  # 12 characters have at most 48 bytes
+def test_a_row_gives_its_word_back(word):
+    assert BYTES.word(BYTES.rows([word], 50)[0]) == word
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [("x" * 60, "x" * 48), ("x" * 47 + "é", "x" * 47), ("x" * 46 + "🙂", "x" * 46), ("a\ud800b", "ab")],
+    ids=ascii,
+)
+def test_of_a_word_that_was_cut_whole_characters_come_back(word, read):
+    assert BYTES.word(BYTES.rows([word], 50)[0]) == read
+
+
+def rows_with_marks(words):
+    marks = BYTES.boundary(BYTES.begin_sentence, 50), BYTES.boundary(BYTES.end_sentence, 50), np.zeros(50, np.int16)
+    return np.vstack([BYTES.rows(words, 50), *marks])
+
+
+@given(st.lists(ANY_TEXT))
+def test_rows_of_any_words_are_told_to_be_rows(words):
+    assert BYTES.are_rows(rows_with_marks(words))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.zeros((0, 50), int),
+        np.zeros((3, 50), int),  # as well <S> fifty times
+        np.array([[0, 5, 7, 1], [0, 5, 1, 9]]),
+        np.array([[259, 5, 7, 1]]),
+        np.array([[259, 5, 260, 7]]),
+        np.array([[259, 260, 260, 261]]),
+        np.array([[259, 0, 260, 261]]),
+        np.array([259, 5, 260]),
+        np.arange(700, 800).reshape(2, 50),
+    ],
+)
+def test_word_ids_are_not_taken_for_rows(ids):
+    assert not BYTES.are_rows(ids)
+
+
+def test_a_vocabulary_is_spelled_word_by_word_and_once():
+    words, asked = ["the", "cat", "naïve", "x" * 99], []
+
+    def word_of(number):
+        asked.append(number)
+        return words[number]
+
+    spelled = SpelledVocabulary(len(words), word_of)
+    for ids in ([2, 0, 2], [], [0, 3, 2]):
+        assert spelled[np.array(ids, dtype=np.int64)].tolist() == [original_row(words[number]) for number in ids]
+    assert asked == [0, 2, 3]
+
+
+def test_what_is_done_to_rows_does_not_change_the_vocabularys():
+    spelled = SpelledVocabulary(1, lambda number: "cat")
+    spelled[np.array([0])][:] = 0
+    assert spelled[np.array([0])].tolist() == [original_row("cat")]

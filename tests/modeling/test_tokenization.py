@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 
 from elmo_hf import ElmoTokenizer
-from tests.modeling.test_encoding import original_row
+from tests.modeling.test_spelling import original_row
 
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "cat", "do", "n't", "know", ".", "I", "<", ">", "\ufffd", "\0", "\0\0"]
 BOS, EOS, UNK, PAD = 0, 1, 2, len(VOCABULARY)

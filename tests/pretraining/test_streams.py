@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.errors import TextError
-from elmo_hf.modeling.encoding_elmo import BEGIN_SENTENCE, END_SENTENCE, boundary_row, char_rows
+from elmo_hf.modeling.spelling_elmo import ByteSpelling
 from elmo_hf.pretraining import streams as streams_module
 from elmo_hf.pretraining.streams import NOT_A_TARGET, Reader, SentenceEncoder, Streams, Window
 from elmo_hf.pretraining.text import Corpus
 from tests.models import TINY
 
+BYTES = ByteSpelling()
 KNOWN = ["the", "cat", "sat", "猫", "."]
 TOKENIZER = ElmoTokenizer(vocab=["<S>", "</S>", "<UNK>", *KNOWN], splitting="whitespace", max_characters_per_token=12)
 ENCODE = SentenceEncoder(TOKENIZER, pretokenized=True)
@@ -74,7 +75,7 @@ def steps_of(words: list[str]) -> list[Step]:
     """The steps of a sentence: `<S> w1 … wn </S>` and its neighbours to the right and to the left."""
     slots, bos, eos, unk = TOKENIZER.max_characters_per_token, 0, 1, 2
     ids = [bos, *(KNOWN.index(word) + 3 if word in KNOWN else unk for word in words), eos]
-    rows = [boundary_row(BEGIN_SENTENCE, slots), *char_rows(words, slots), boundary_row(END_SENTENCE, slots)]
+    rows = [BYTES.boundary(257, slots), *BYTES.rows(words, slots), BYTES.boundary(258, slots)]
     last = len(ids) - 1
     return [
         (rows[i].tobytes(), ids[i], ids[i + 1], rows[last - i].tobytes(), ids[last - i], ids[last - i - 1])
@@ -224,8 +225,8 @@ def test_a_mark_in_the_text_is_a_word(pretokenized, mark):
     assert steps.labels.tolist() == [3, 2, 4, 1]
     assert steps.backward_inputs.tolist() == [1, 4, 2, 3]
     assert steps.backward_labels.tolist() == [4, 2, 3, 0]
-    assert np.array_equal(steps.rows[2], char_rows([mark], 12)[0])
-    assert np.array_equal(steps.backward_rows[2], char_rows([mark], 12)[0])
+    assert np.array_equal(steps.rows[2], BYTES.rows([mark], 12)[0])
+    assert np.array_equal(steps.backward_rows[2], BYTES.rows([mark], 12)[0])
     assert steps.starts.tolist() == [1, 0, 0, 0]
 
 
