@@ -5,13 +5,23 @@ The corpora are folders of `$ELMO_HF_SHARED/corpora`, or `../shared/corpora`; `-
 """
 
 import random
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elmo_hf.data.coreference import CoreferenceDocument, parse_documents
 from elmo_hf.data.roles import read_roles
-from elmo_hf.finetuning import ClassificationTask, LabelledText, RolesTask, TaggingTask, read_labelled, read_tagged
+from elmo_hf.finetuning import (
+    ClassificationTask,
+    CoreferenceTask,
+    LabelledText,
+    RolesTask,
+    TaggingTask,
+    read_labelled,
+    read_tagged,
+)
 
 
 class TaskSetup(NamedTuple):
@@ -96,6 +106,19 @@ def load_roles(folder: Path) -> TaskSetup:
     return TaskSetup(task, *splits, fields=fields, settings={"epochs": 5})
 
 
+def load_coreference(folder: Path) -> TaskSetup:
+    documents: list[CoreferenceDocument] = []
+    with tarfile.open(folder / "coref-conll.tar.xz") as archive:
+        for member in sorted(archive.getmembers(), key=lambda member: member.name):
+            if (file := archive.extractfile(member)) is not None:
+                lines = enumerate(file.read().decode("utf-8").splitlines(), start=1)
+                documents += parse_documents((f"{member.name}, line {number}", line) for number, line in lines)
+    random.Random(0).shuffle(documents)
+    fields = {"task_layer_size": 200, "classifier_dropout": 0.2}
+    splits = documents[20:], documents[:10], documents[10:20]
+    return TaskSetup(CoreferenceTask(), *splits, fields=fields, settings={"epochs": 20, "batch_size": 1})
+
+
 SETUPS = {
     "pos": TaskEntry(
         corpus="ud-english-ewt",
@@ -123,6 +146,11 @@ SETUPS = {
         description="PropBank's semantic roles on UD English EWT, CC BY-SA 4.0, "
         "https://github.com/propbank/propbank-release",
         load=load_roles,
+    ),
+    "coreference": TaskEntry(
+        corpus="coref-litbank",
+        description="LitBank, 100 novels of about 2,000 words, CC BY 4.0, https://github.com/dbamman/litbank",
+        load=load_coreference,
     ),
 }
 

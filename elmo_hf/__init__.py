@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .language_model import ElmoLanguageModel, score
     from .modeling.caches_elmo import ElmoLayerCache
     from .modeling.configuration_elmo import ElmoConfig
+    from .modeling.modeling_coreference_elmo import ElmoCoreferenceOutput, ElmoForCoreference
     from .modeling.modeling_elmo import (
         ElmoForPreTraining,
         ElmoForPreTrainingOutput,
@@ -46,6 +47,7 @@ _MODULES = {
     "language_model": ["ElmoLanguageModel", "score"],
     "modeling.configuration_elmo": ["ElmoConfig"],
     "modeling.caches_elmo": ["ElmoLayerCache"],
+    "modeling.modeling_coreference_elmo": ["ElmoCoreferenceOutput", "ElmoForCoreference"],
     "modeling.modeling_elmo": [
         "ElmoForPreTraining",
         "ElmoForPreTrainingOutput",
@@ -88,7 +90,9 @@ _SUBPACKAGES = {
 
 __all__ = [
     "ElmoConfig",
+    "ElmoCoreferenceOutput",
     "ElmoEmbedder",
+    "ElmoForCoreference",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",
     "ElmoForSemanticRoles",

@@ -11,6 +11,7 @@ from transformers import pipeline
 
 from elmo_hf import (
     ElmoConfig,
+    ElmoForCoreference,
     ElmoForSemanticRoles,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
@@ -47,7 +48,7 @@ def folders(tmp_path):
     write_bilm_hdf5(tiny_model(), tmp_path / "options.json", tmp_path / "weights.hdf5")
     convert_bilm_hdf5(tmp_path / "options.json", tmp_path / "weights.hdf5", tmp_path / "my-elmo")
     heads = {"my-tagger": ElmoForTokenClassification, "my-classifier": ElmoForSequenceClassification}
-    heads |= {"my-roles": ElmoForSemanticRoles}
+    heads |= {"my-roles": ElmoForSemanticRoles, "my-coreference": ElmoForCoreference}
     for name, head in heads.items():
         head(ElmoConfig(**(TINY | {"num_labels": 3}))).save_pretrained(tmp_path / name)
         ElmoTokenizer().save_pretrained(tmp_path / name)
@@ -61,6 +62,7 @@ def folders(tmp_path):
     [
         "README.md",
         "docs/analysis.md",
+        "docs/coreference.md",
         "docs/heads.md",
         "docs/hub.md",
         "docs/language-model.md",

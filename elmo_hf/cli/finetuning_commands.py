@@ -317,6 +317,47 @@ def finetune_roles(
     _begin("roles", out, data, model, static, given, seeds, device, assignments)
 
 
+@finetune.command("coreference")
+def finetune_coreference(
+    context: typer.Context,
+    out: NewFolder,
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    model: Model = None,
+    resume: Resume = False,
+    vectors: Vectors = None,
+    vectors_size: VectorSize = None,
+    max_vectors: MaxVectors = 50_000,
+    max_train: MaxTrain = None,
+    train_share: TrainShare = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
+    patience: Patience = None,
+    seeds: Seeds = None,
+    device: TrainingDevice = None,
+    precision: TrainingPrecision = None,
+    assignments: Assignments = None,
+):
+    """
+    Train a model of coreference.
+
+    It finds the clusters of mentions in documents. The data are the columns of CoNLL-2012, or JSON lines or datasets
+    (sentences, clusters). Each document is one example.
+
+    Example: elmo-hf finetune coreference --train train.conll --dev dev.conll --out my-coreference
+    """
+    require("finetuning")
+    if resume:
+        _resume("coreference", out, context, device)
+        return
+    data = _Data(train, dev, test, {}, max_train, train_share)
+    given = _settings(epochs, batch_size, learning_rate, patience, precision)
+    static = _Vectors(vectors, vectors_size, max_vectors)
+    _begin("coreference", out, data, model, static, given, seeds, device, assignments)
+
+
 class _Data(NamedTuple):
     """The examples, as they are named on the command line."""
 

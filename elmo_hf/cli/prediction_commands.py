@@ -1,13 +1,16 @@
 """`elmo-hf predict`."""
 
+import operator
 import os
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..data.coreference import CoreferenceDocument, as_coreference_columns, read_coreference
 from ..data.roles import as_role_columns, read_role_sentences
 from ..data.tables import kind_of, numbered_lines
 from ..data.text_sources import split_words
@@ -35,7 +38,7 @@ def predict(
         Literal["conll", "jsonl"] | None,
         typer.Option(
             "--format",
-            help="Format of the output. Default: conll for tags and roles, jsonl for labels.",
+            help="Format of the output. Default: conll for tags, roles and coreference, jsonl for labels.",
             show_default=False,
         ),
     ] = None,
@@ -64,7 +67,7 @@ def predict(
     precision: Precision = None,
 ):
     """
-    Predict tags, labels or semantic roles.
+    Predict tags, labels, semantic roles or coreference.
 
     Each line of the input becomes one record of the output. A blank line gets no tags and no label.
 
@@ -95,6 +98,10 @@ def predict(
             )
         write = finetuning.as_json if output_format == "jsonl" else as_role_columns
         answers = map(write, finetuning.predict_roles(head, tokenizer, role_sentences, batch_size))
+    elif task == "coreference":
+        documents = _documents(file, tokenizer, pretokenized, options)
+        write = finetuning.as_document_json if output_format == "jsonl" else as_coreference_columns
+        answers = map(write, finetuning.predict_clusters(head, tokenizer, documents))
     elif task == "tagging":
         sentences = _sentences(file, tokenizer, pretokenized, options)
         write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
@@ -129,6 +136,19 @@ def _sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str,
         return
     for line in _lines(file):
         yield split_words(line) if pretokenized else tokenizer.tokenize(line)
+
+
+def _documents(
+    file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]
+) -> "Iterator[CoreferenceDocument]":
+    """Of a text, one sentence per line and blank lines between documents."""
+    if file != "-" and kind_of(file) in ("jsonl", "conll", "dataset"):
+        yield from read_coreference(file, with_clusters=False, **options)
+        return
+    paragraphs = (list(lines) for blank, lines in groupby(_lines(file), key=operator.not_) if not blank)
+    for number, lines in enumerate(paragraphs):
+        sentences = [split_words(line) if pretokenized else tokenizer.tokenize(line) for line in lines]
+        yield CoreferenceDocument(str(number), sentences)
 
 
 def _role_sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]) -> "Iterator[RoleSentence]":

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers import BatchEncoding, EvalPrediction
 
+from ..data.coreference import CoreferenceDocument, Span, read_coreference
 from ..data.roles import PredicateRoles, read_roles
 from ..errors import TextError, counted
 from ..modeling.configuration_elmo import HEADS
@@ -18,6 +19,7 @@ from ..modeling.modeling_heads_elmo import ElmoTaskModel
 from ..modeling.task_layers_elmo import allowed_transitions
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText, read_labelled
+from .coreference_metrics import coreference_metrics
 from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics
 from .role_metrics import role_metrics
 from .tagging_data import TaggedSentence, read_tagged
@@ -35,11 +37,14 @@ class Task(ABC):
         name: The name of the task, a key of `TASKS`.
         labels: The labels in the order of their ids.
         best_metric: The metric that decides which of two models is better; larger is better.
+        largest_batch: The default of `batch_size`, and the largest batch of evaluations and of filling the layer cache;
+            `None` for that of the settings.
     """
 
     name: str
     labels: list[str]
     best_metric: str
+    largest_batch: int | None = None
 
     @property
     def model_class(self) -> type[ElmoTaskModel]:
@@ -208,6 +213,72 @@ def mark_predicates(batch: BatchEncoding, predicates: Sequence[int]) -> torch.Te
     return mask
 
 
+class CoreferenceTask(Task):
+    """Clusters of mentions in documents. Batches are of one document, whose sentences are the rows."""
+
+    name = "coreference"
+    best_metric = "f1"
+    largest_batch = 1
+
+    def __init__(self):
+        self.labels = []
+
+    @staticmethod
+    def read(source: str, **options: Any) -> list[CoreferenceDocument]:
+        return read_coreference(source, **options)
+
+    @classmethod
+    def of(cls, examples: Sequence[CoreferenceDocument]) -> "CoreferenceTask":
+        return cls()
+
+    def config_fields(self) -> dict[str, Any]:
+        return {}
+
+    def words(self, examples: Sequence[CoreferenceDocument], tokenizer: ElmoTokenizer) -> Iterator[str]:
+        return (word for example in examples for sentence in example.sentences for word in sentence)
+
+    def features(self, example: CoreferenceDocument, tokenizer: ElmoTokenizer) -> dict[str, Any]:
+        length = sum(len(sentence) + 2 for sentence in example.sentences)
+        mentions = [
+            [first, last, cluster] for cluster, spans in enumerate(example.clusters or []) for first, last in spans
+        ]
+        labels = None if example.clusters is None else mentions
+        return {"sentences": example.sentences, "input_ids": range(length), "labels": labels}
+
+    def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
+        sentences = [sentence for feature in features for sentence in feature["sentences"]]
+        batch = tokenizer(sentences, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt")
+        counts = torch.tensor([len(feature["sentences"]) for feature in features])
+        batch["document_ids"] = torch.arange(len(features)).repeat_interleave(counts)
+        if features[0]["labels"] is not None:
+            most = max(len(feature["labels"]) for feature in features)
+            labels = torch.full((len(features), most, 3), IGNORED)
+            for row, feature in enumerate(features):
+                if feature["labels"]:
+                    labels[row, : len(feature["labels"])] = torch.tensor(feature["labels"])
+            batch["labels"] = labels
+        return batch
+
+    def check_variety(self, examples: Sequence[CoreferenceDocument], source: str):
+        if not any(len(cluster) > 1 for example in examples for cluster in example.clusters or ()):
+            raise TextError(f"{source}: no cluster has two mentions, so there is nothing to learn.")
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        wanted, predicted = (
+            list(map(clusters_of, np.asarray(side))) for side in (prediction.label_ids, prediction.predictions)
+        )
+        return coreference_metrics(wanted, predicted)
+
+
+def clusters_of(mentions: np.ndarray) -> list[list[Span]]:
+    """The clusters of a document from first word, last word and cluster of each mention, `(mentions, 3)`."""
+    clusters: dict[int, list[Span]] = {}
+    for first, last, cluster in mentions.tolist():
+        if first != IGNORED:
+            clusters.setdefault(cluster, []).append((first, last))
+    return list(clusters.values())
+
+
 class ClassificationTask(Task):
     """
     One label, several labels or a score for each text or pair of texts.
@@ -315,6 +386,17 @@ def find_label_id(label: str, label_ids: Mapping[str, int]) -> int:
     return label_ids[label]
 
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (TaggingTask, ClassificationTask, RolesTask)}
+TASKS: dict[str, type[Task]] = {
+    task.name: task for task in (TaggingTask, ClassificationTask, RolesTask, CoreferenceTask)
+}
 
-__all__ = ["TASKS", "ClassificationTask", "RolesTask", "TaggingTask", "Task", "mark_predicates"]
+__all__ = [
+    "TASKS",
+    "ClassificationTask",
+    "CoreferenceTask",
+    "RolesTask",
+    "TaggingTask",
+    "Task",
+    "clusters_of",
+    "mark_predicates",
+]

@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -114,6 +115,8 @@ class HeadTrainer:
         settings: FinetuningSettings,
         folder: str | os.PathLike,
     ):
+        if task.largest_batch is not None and settings.batch_size is None:
+            settings = replace(settings, batch_size=task.largest_batch)
         settings = settings.for_examples(len(train), this_process().num_processes)
         self.model, self.tokenizer, self.task, self.settings = model, tokenizer, task, settings
         self.folder, self._filling_seconds = Path(folder), 0.0
@@ -149,7 +152,7 @@ class HeadTrainer:
         return transformers.TrainingArguments(
             output_dir=str(self.folder / CHECKPOINTS),
             per_device_train_batch_size=batch_size,
-            per_device_eval_batch_size=max(batch_size, LARGEST_BATCH),
+            per_device_eval_batch_size=max(batch_size, self.task.largest_batch or LARGEST_BATCH),
             num_train_epochs=epochs,
             bf16=settings.precision == "bf16",
             max_grad_norm=settings.clip_norm,
@@ -191,10 +194,11 @@ class HeadTrainer:
             return
         features = [dataset[index] for dataset in self._datasets for index in range(len(dataset))]
         features.sort(key=lambda feature: len(feature["input_ids"]))
-        starts = range(0, len(features), CACHED_TOGETHER)
+        together = self.task.largest_batch or CACHED_TOGETHER
+        starts = range(0, len(features), together)
         # `disable=None`: no bar if standard error is not a terminal.
         for start in tqdm(starts, desc="layers of the biLM", unit="batch", disable=None):
-            batch = self.task.collate(features[start : start + CACHED_TOGETHER], self.tokenizer).to(self.model.device)
+            batch = self.task.collate(features[start : start + together], self.tokenizer).to(self.model.device)
             ids, char_ids, segments = (batch.get(name) for name in ("input_ids", "char_ids", "token_type_ids"))
             self.model._bilm_layers(ids, char_ids, batch["attention_mask"] != 0, segments)
 

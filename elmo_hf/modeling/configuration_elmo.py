@@ -83,6 +83,14 @@ HEADS = (
         task="roles",
         fields=("tag_decoder", "predicate_size"),
     ),
+    ModelClass(
+        name="ElmoForCoreference",
+        module="modeling_coreference_elmo",
+        parts=("spans", "antecedents"),
+        pipeline="token-classification",
+        task="coreference",
+        fields=("max_span_width", "span_ratio", "max_antecedents", "span_size"),
+    ),
 )
 MODELS = (
     ModelClass("ElmoModel", "modeling_elmo", "AutoModel"),
@@ -108,6 +116,8 @@ MAX_VALUES = {
     **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
     **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
     **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),
+    **dict.fromkeys(["max_span_width", "span_ratio"], 1000),
+    **dict.fromkeys(["max_antecedents", "span_size"], 10**6),
 }
 MAX_ENTRIES = 1000  # of a list
 MAX_LABELS, MAX_CRF_LABELS = 10**5, 5000
@@ -193,6 +203,10 @@ class ElmoConfig(PreTrainedConfig):
         tag_decoder (`"softmax"` or `"crf"`): Whether a tagger decodes each label independently, or the whole sentence.
             The labels of semantic roles are valid BIO in both cases.
         predicate_size (`int`): Size of the embedding that marks the predicate of semantic roles.
+        max_span_width (`int`): The longest mention of coreference, in words.
+        span_ratio (`float`): How many spans of a document coreference keeps as possible mentions, per word.
+        max_antecedents (`int`): How many kept spans before it a mention is compared with.
+        span_size (`int`): Size of a span's vector, and of the layers that score it.
         pooling (`"mean"`, `"max"`, `"attention"` or `"biattentive"`): How a classifier pools the words of a text; the
             last one is the paper's sentiment model.
         text_pairs (`bool`): Whether a classifier reads pairs of texts.
@@ -269,6 +283,10 @@ class ElmoConfig(PreTrainedConfig):
     classifier_dropout: float | int = 0.2
     tag_decoder: Literal["softmax", "crf"] = "softmax"
     predicate_size: int = 100
+    max_span_width: int = 10
+    span_ratio: float | int = 0.4
+    max_antecedents: int = 100
+    span_size: int = 150
     pooling: Literal["mean", "max", "attention", "biattentive"] = "max"
     text_pairs: bool = False
     pair_attention: bool | Literal["esim"] = False
@@ -412,6 +430,7 @@ class ElmoConfig(PreTrainedConfig):
         positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
         positive += ["cell_clip", "projection_clip", "word_vector_size", "num_word_vectors", "task_layer_size"]
         positive += ["predicate_size", "sentence_size"]
+        positive += ["max_span_width", "span_ratio", "max_antecedents", "span_size"]
         for name in positive:
             value = getattr(self, name)
             if value is not None and value <= 0:

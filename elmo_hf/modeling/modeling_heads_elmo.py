@@ -92,6 +92,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             self.word_vectors = nn.Embedding(words + 1, config.word_vector_size, padding_idx=words)
             input_size += config.word_vector_size
         input_size += self._num_marks()
+        self._input_size = input_size
         self.task_lstm, self.task_size = None, input_size
         if config.num_task_layers:
             kind = ElmoAlternatingLSTM if config.task_lstm_type == "alternating" else ElmoTaskLSTM

@@ -30,6 +30,10 @@ CLASS_CALLS = {
         "roles = [model.config.id2label[int(label)] for label in labels[1:-1]]",
     ],
 }
+CLASS_CALLS["ElmoForCoreference"] = [
+    'batch = tokenizer(["Anna saw a cat .", "She fed it ."], padding=True, return_tensors="pt")',
+    "clusters = model(**batch).clusters[0]  # first word, last word and cluster of each mention",
+]
 CLASS_NOTE = (
     "Its code comes with it. Where the package `elmo-hf` is installed, the class is `elmo_hf.{name}`, and "
     "`elmo-hf predict` runs it on text."
@@ -92,6 +96,8 @@ class CardContent(NamedTuple):
         task, head = task_of(self.config), head_of(self.config)
         if head is not None and head.name == "ElmoForSemanticRoles":
             return f"Semantic roles on {elmo}: the arguments of a predicate, as BIO tags."
+        if head is not None and head.name == "ElmoForCoreference":
+            return f"Coreference on {elmo}: the clusters of mentions in a document."
         if task == "token-classification":
             return f"A tagger of words on {elmo}."
         if task == "text-classification":

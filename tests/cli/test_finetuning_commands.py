@@ -105,6 +105,36 @@ def test_roles_are_trained_and_predicted_for_marked_listed_and_found_predicates(
 
 
 @pytest.mark.medium
+def test_coreference_is_trained_and_predicted_for_text_and_columns(folder, tmp_path, run):
+    lines = ["a 0 0 Anna - (0)", "a 0 1 saw - -", "", "a 0 0 she - (0)", "a 0 1 sat - -"]
+    columns = "\n".join(["#begin document (a); part 000", *lines, "#end document", ""])
+    source, out = tmp_path / "documents.conll", tmp_path / "coreference"
+    source.write_text(columns * 10)
+    fields = [*FAST, "--set", "span_size=12", "--batch-size", "1"]
+    data = ["--train", source, "--dev", source, "--model", folder / "bilm"]
+    code, output, _ = run("finetune", "coreference", *data, "--out", out, *fields)
+    assert code == 0
+    assert "ceafe_f1 " in output
+    assert "ElmoForCoreference" in (out / "README.md").read_text()
+
+    code, output, _ = run("predict", out, source)
+    assert code == 0
+    assert output.count("#begin document (a); part 000") == output.count("#end document") == 10
+    text = tmp_path / "story.txt"
+    text.write_text("Anna saw\nshe sat\n\n\nBert\n")
+    code, output, _ = run("predict", out, text, "--format", "jsonl")
+    assert code == 0
+    found = [json.loads(line) for line in output.splitlines()]
+    assert [document["sentences"] for document in found] == [[["Anna", "saw"], ["she", "sat"]], [["Bert"]]]
+
+    (tmp_path / "bad.conll").write_text(columns.replace("- (0)", "- (0", 1))
+    bad = ["--train", tmp_path / "bad.conll", "--dev", source, "--out", tmp_path / "x"]
+    code, _, error = run("finetune", "coreference", *bad)
+    assert code == 2
+    assert "bad.conll, line 2: the bracket (0 never closes" in error
+
+
+@pytest.mark.medium
 def test_a_classifier_is_trained_and_labels_text(folder, tmp_path, run):
     out, files = tmp_path / "classifier", [f"--{split}={folder / split}.jsonl" for split in ("train", "dev")]
     code, output, _ = run("finetune", "classification", *files, "--model", folder / "bilm", "--out", out, *FAST)

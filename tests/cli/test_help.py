@@ -64,6 +64,7 @@ COMMANDS = {
     ("finetune", "tagging"): ["--train", "--column", "--tag-column", *HEAD_OPTIONS],
     ("finetune", "classification"): ["--train", "--column", "--label-column", *HEAD_OPTIONS],
     ("finetune", "roles"): ["--train", *HEAD_OPTIONS],
+    ("finetune", "coreference"): ["--train", *HEAD_OPTIONS],
     ("predict",): [
         "[FILE]",
         "--predicates",
