@@ -12,7 +12,7 @@ from elmo_hf.modeling.configuration_elmo import ElmoConfig
 from elmo_hf.modeling.modeling_elmo import ElmoForPreTraining, ElmoModel
 
 from .allennlp import convert_allennlp, describe_allennlp
-from .bilm_checkpoint import convert_bilm_checkpoint, describe_bilm_checkpoint, find_checkpoint
+from .bilm_checkpoint import STATE_FILE, convert_bilm_checkpoint, describe_bilm_checkpoint, find_checkpoint
 from .bilm_hdf5 import OPTIONS_FILE, convert_bilm_hdf5, describe_bilm_hdf5
 from .elmoformanylangs import (
     CONFIG_FILE,
@@ -114,13 +114,15 @@ def detect(
         raise ConversionError(f"{path} does not exist: give a folder with {KNOWN}.")
     if ".data-" in path.name and "-of-" in path.name:
         return _checkpoint(path, given)
-    if path.name in PICKLES or path.suffix == ".dic":
+    if path.name in (*PICKLES, CONFIG_FILE, STATE_FILE) or path.suffix == ".dic":
         return _in_folder(path.parent, given)
     start = _start(path)
     if start.startswith(HDF5):
         return _hdf5(path, given)
     if path.suffix == ".json" and _has(path, "lstm"):
         weights = [file for file in sorted(path.parent.iterdir()) if file.suffix in HDF5_ENDINGS]
+        if not weights and any(path.parent.glob("*.index")):
+            return _checkpoint(path.parent, {"options": path} | given)
         return _hdf5(_only(weights, path.parent, "HDF5 weights"), {"options": path} | given)
     if path.name.endswith(ALLENNLP_ENDINGS) or start.startswith((b"\x80", b"\x1f\x8b")):
         return Detected("allennlp", {"weights": path} | given)

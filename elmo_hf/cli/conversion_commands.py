@@ -21,7 +21,8 @@ class ConvertGroup(TyperGroup):
         """Takes anything that looks like a path, or an option of one, for the argument of the automatic command."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             first = args[0]
-            if first.startswith("-") or os.path.exists(first) or os.path.exists(first + ".index") or os.sep in first:
+            is_path = os.path.exists(first) or os.path.exists(first + ".index") or os.sep in first or "." in first
+            if first.startswith("-") or is_path:
                 args = [AUTOMATIC, *args]
         return super().parse_args(ctx, args)
 

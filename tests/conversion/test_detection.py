@@ -6,8 +6,10 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from elmo_hf import ElmoModel
+from elmo_hf.cli import app
 from elmo_hf.conversion import ConversionError, convert_path, detect, plan_conversion, read_provenance, write_bilm_hdf5
 from tests.conftest import find_data
 from tests.conversion.refusals import assert_refused
@@ -63,15 +65,22 @@ def test_hdf5_weights_are_found_by_folder_and_by_either_file(hdf5, tmp_path, nam
     assert read_provenance(tmp_path / "out")["format"] == "bilm-hdf5"
 
 
-@pytest.mark.parametrize("name", ["", "model.ckpt-3", "model.ckpt-3.index", "model.ckpt-3.data-00000-of-00001"])
+@pytest.mark.parametrize(
+    "name", ["", "model.ckpt-3", "model.ckpt-3.index", "model.ckpt-3.data-00000-of-00001", "options.json"]
+)
 def test_checkpoints_are_found_by_folder_prefix_and_file(checkpoint, tmp_path, name):
     assert detect(checkpoint / name).format == "bilm-checkpoint"
     plan = assert_same_as_plan(checkpoint / name, tmp_path / "out")
     assert plan.parameters["softmax"] == 9 * 5
 
 
+def test_the_file_that_names_the_last_checkpoint_stands_for_it(checkpoint):
+    (checkpoint / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    assert detect(checkpoint / "checkpoint") == detect(checkpoint)
+
+
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["", "encoder.pkl", "char.dic"])
+@pytest.mark.parametrize("name", ["", "encoder.pkl", "char.dic", "config.json"])
 def test_folders_of_elmoformanylangs_are_found(tmp_path, name):
     assert detect(many_langs() / name).format == "elmoformanylangs"
     assert_same_as_plan(many_langs() / name, tmp_path / "out")
@@ -147,3 +156,9 @@ def test_a_plan_writes_nothing_and_reads_no_numbers(checkpoint, tmp_path):
 
 def test_the_precision_is_passed_on(hdf5, tmp_path):
     assert ElmoModel.from_pretrained(convert_path(hdf5, tmp_path / "out", dtype="float16")).dtype == torch.float16
+
+
+def test_the_name_of_a_missing_file_is_no_unknown_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["convert", "model.ckpt-400", "--out", "out"])
+    assert "model.ckpt-400 does not exist: give a folder with" in str(result.exception)
