@@ -29,7 +29,7 @@ class Ours(worker.Ours):
         """All layers of all words, in AllenNLP's layout."""
         from elmo_hf.corpus import embed_corpus
 
-        embed_corpus([text], out, embedder=self.embedder, layers="all", words=True, progress=False)
+        embed_corpus([text], out, embedder=self.embedder, layers="all", pretokenized=True, progress=False)
 
 
 class AllenNLP(worker.AllenNLP):

@@ -28,7 +28,7 @@ def read_sentences(
     """
     if most is not None and most < 1:
         raise ValueError(f"The number of sentences must be 1 or more, found {most}.")
-    sources = open_corpus(list(inputs), ReadingOptions(words=pretokenized))
+    sources = open_corpus(list(inputs), ReadingOptions(pretokenized=pretokenized))
     sizes = [source.size for source in sources]
     total = None if None in sizes else sum(size or 0 for size in sizes)
 

@@ -103,7 +103,7 @@ def analyze_senses(
     ] = None,
     sense_format: Annotated[
         Literal["semcor", "xml", "plain"] | None,
-        typer.Option("--format", help="Format of the texts. Default: by their first lines.", show_default=False),
+        typer.Option("--input-format", help="Format of the texts. Default: by their first lines.", show_default=False),
     ] = None,
     seed: Seed = 0,
     model: Model = None,

@@ -85,7 +85,6 @@ def embed(
     ] = None,
     split: Split = "train",
     pretokenized: Pretokenized = False,
-    words: Annotated[bool, typer.Option("--words", hidden=True)] = False,  # the old name of --pretokenized
     keep_columns: Annotated[
         str | None,
         typer.Option(
@@ -143,7 +142,7 @@ def embed(
             input_format=input_format,
             column=column,
             split=split,
-            words=pretokenized or words,
+            pretokenized=pretokenized,
             keep_columns=keep_columns.split(",") if keep_columns else (),
             batch_tokens=batch_tokens,
             resume=resume,

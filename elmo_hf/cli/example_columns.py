@@ -16,16 +16,13 @@ NUMBER = re.compile(r"-?\d+")
 NAMED = ("jsonl", "dataset")  # kinds of sources whose columns have names
 
 
-def tagging_columns(
-    train: str | None, column: str | None, tag_column: str | None, **older: str | int | None
-) -> dict[str, Any]:
+def tagging_columns(train: str | None, column: str | None, tag_column: str | None) -> dict[str, Any]:
     """
     The options of [`read_tagged`].
 
     Args:
         train: The training data, whose columns have names or numbers.
         column, tag_column: Name or number of the columns with the words and the tags.
-        older: Options of [`read_tagged`] that were given under the names they had before; they come first.
     """
     options: dict[str, Any] = {
         "field": "upos",
@@ -36,7 +33,7 @@ def tagging_columns(
     }
     if train is not None and not (column is None and tag_column is None):
         options |= _tagging_columns(train, kind_of(train), column, tag_column)
-    return options | {name: value for name, value in older.items() if value is not None}
+    return options
 
 
 def _tagging_columns(train: str, kind: str, column: str | None, tag_column: str | None) -> dict[str, Any]:
@@ -65,7 +62,7 @@ def _tagging_columns(train: str, kind: str, column: str | None, tag_column: str 
 
 
 def classification_columns(
-    train: str | None, column: str | None, pair_column: str | None, label_column: str | None, **older: str | int | None
+    train: str | None, column: str | None, pair_column: str | None, label_column: str | None
 ) -> dict[str, Any]:
     """
     The options of [`read_labelled`].
@@ -74,7 +71,6 @@ def classification_columns(
         train: The training data. Columns of CSV and TSV without a header line have numbers, all others names.
         column, pair_column, label_column: Name or number of the columns with the text, the second text of a pair, and
             the label.
-        older: Options of [`read_labelled`] that were given under the names they had before; they come first.
     """
     given = {"text": column, "pair": pair_column, "label": label_column}
     options: dict[str, Any] = {f"{part}_{form}": None for form in ("name", "column") for part in given}
@@ -89,7 +85,7 @@ def classification_columns(
         )
     options |= {f"{part}_column": int(value) for part, value in numbers.items()}
     options |= {f"{part}_name": value for part, value in names.items()}
-    return options | {name: value for name, value in older.items() if value is not None}
+    return options
 
 
 def _number(value: str, option: str, train: str) -> int:

@@ -126,11 +126,6 @@ Assignments = Annotated[
 ]
 
 
-def _older(name: str) -> Any:
-    """An option under the name that it had before; it still works, and the help does not show it."""
-    return typer.Option(name, hidden=True)
-
-
 @finetune.callback(invoke_without_command=True)
 def finetune_group(context: typer.Context):
     """Train a tagger, a classifier or another head on top of ELMo."""
@@ -177,10 +172,6 @@ def finetune_tagging(
             show_default=False,
         ),
     ] = None,
-    field: Annotated[str | None, _older("--field")] = None,
-    word_column: Annotated[int | None, _older("--word-column")] = None,
-    words_name: Annotated[str | None, _older("--words-name")] = None,
-    tags_name: Annotated[str | None, _older("--tags-name")] = None,
 ):
     """
     Train a tagger.
@@ -193,8 +184,7 @@ def finetune_tagging(
     if resume:
         _resume("tagging", out, context, device)
         return
-    older = {"field": field, "word_column": word_column, "words_name": words_name, "tags_name": tags_name}
-    options = tagging_columns(train, column, tag_column, **older)
+    options = tagging_columns(train, column, tag_column)
     data = _Data(train, dev, test, options, max_train, train_share)
     given = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)
@@ -248,10 +238,6 @@ def finetune_classification(
             "--phrases", help="Train on every phrase of the Stanford Sentiment Treebank, not on whole sentences only."
         ),
     ] = False,
-    text_name: Annotated[str | None, _older("--text-name")] = None,
-    pair_name: Annotated[str | None, _older("--pair-name")] = None,
-    label_name: Annotated[str | None, _older("--label-name")] = None,
-    text_column: Annotated[int | None, _older("--text-column")] = None,
 ):
     """
     Train a classifier.
@@ -265,10 +251,7 @@ def finetune_classification(
     if resume:
         _resume("classification", out, context, device)
         return
-    if text_column is not None:
-        column = str(text_column)
-    older = {"text_name": text_name, "pair_name": pair_name, "label_name": label_name}
-    options = classification_columns(train, column, pair_column, label_column, **older)
+    options = classification_columns(train, column, pair_column, label_column)
     options |= {"phrases": True} if phrases else {}
     data = _Data(train, dev, test, options, max_train, train_share)
     given = _settings(epochs, batch_size, learning_rate, patience, precision)

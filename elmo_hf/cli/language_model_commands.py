@@ -56,7 +56,7 @@ def score(
     name, inputs = model_and_inputs(arguments, model)
     lm = _load(name, device, precision)
     write = _as_json if tokens else _as_columns
-    for text_score in lm.score_iter(_texts(inputs, ReadingOptions(words=pretokenized))):
+    for text_score in lm.score_iter(_texts(inputs, ReadingOptions(pretokenized=pretokenized))):
         typer.echo(write(text_score))
 
 

@@ -30,7 +30,6 @@ def card(
         typer.Option(help="Name on the Hub of the model that this one was trained from.", show_default=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a card that was written by hand.")] = False,
-    force: Annotated[bool, typer.Option("--force", hidden=True)] = False,  # the old name of --overwrite
 ):
     """
     Write the card of a model.
@@ -42,7 +41,7 @@ def card(
     from .. import publishing
 
     quiet_transformers()
-    if not (overwrite or force) and not publishing.is_made_here(model):
+    if not overwrite and not publishing.is_made_here(model):
         raise typer.BadParameter("has a card that was written by hand; --overwrite replaces it.", param_hint=str(model))
     metadata = {"language": language, "license": license_name, "datasets": dataset, "base_model": base_model}
     typer.echo(f"{publishing.write_card(model, name=name, said=metadata)}")

@@ -66,7 +66,7 @@ def embed_corpus(
     input_format: Kind | None = None,
     column: str | None = None,
     split: str = "train",
-    words: bool = False,
+    pretokenized: bool = False,
     keep_columns: Sequence[str] = (),
     batch_tokens: int = BATCH_TOKENS,
     resume: bool = False,
@@ -85,7 +85,7 @@ def embed_corpus(
         layers, pooling, batch_tokens: As in [`ElmoEmbedder.embed`].
         dtype: The dtype of the stored vectors: "float32", "float16" or "bfloat16".
         output_format: "safetensors", "parquet", "arrow", "hdf5", "npy" or "npz". Default: by the ending of `out`.
-        input_format, column, split, words, keep_columns: As in [`ReadingOptions`].
+        input_format, column, split, pretokenized, keep_columns: As in [`ReadingOptions`].
         resume: Whether to continue a stopped run, if there is one.
         overwrite: Whether to start from the beginning if there is an output or a stopped run. An existing output is
             replaced when the new one is complete.
@@ -100,7 +100,7 @@ def embed_corpus(
     >>> embed_corpus(["sentences.txt"], "vectors.parquet", pooling="mean").records
     1000
     ```"""
-    reading = ReadingOptions(input_format, column, split, words, tuple(keep_columns))
+    reading = ReadingOptions(input_format, column, split, pretokenized, tuple(keep_columns))
     process, out = this_process(), Path(out)
     given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
     opened = open_corpus([os.fspath(source) for source in given], reading)

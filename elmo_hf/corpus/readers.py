@@ -77,7 +77,7 @@ class ReadingOptions:
         column: The column with the texts or lists of words: a name in JSON lines, CSV, TSV, Parquet and datasets, an
             index (from 0) in CoNLL. Default: a column with a usual name; in CoNLL the first column.
         split: The split of a dataset.
-        words: Whether the texts are pretokenised: words are separated by blanks. Otherwise the tokenizer splits them.
+        pretokenized: Whether the words of the texts are separated by blanks. Otherwise the tokenizer splits them.
         keep_columns: Other columns to keep beside the text: names (in CoNLL indices from 0, in CoNLL-U fields such as
             "upos"), or `ALL_COLUMNS`.
     """
@@ -85,7 +85,7 @@ class ReadingOptions:
     kind: Kind | None = None
     column: str | None = None
     split: str = "train"
-    words: bool = False
+    pretokenized: bool = False
     keep_columns: tuple[str, ...] = ()
 
     def open(self, name: str) -> Source:
@@ -150,7 +150,7 @@ class ReadingOptions:
             yield line if isinstance(line, TextError) else self._of_text(line)
 
     def _of_text(self, text: str) -> Record:
-        return Record(text, split_words(text) if self.words else None)
+        return Record(text, split_words(text) if self.pretokenized else None)
 
     # ---- sequences
 

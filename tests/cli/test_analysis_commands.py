@@ -132,7 +132,7 @@ def test_a_table_of_neighbours_is_printed(run):
         ((*SENSES, "--picture", "out.pdf"), "the name should end in .png or .svg, found out.pdf"),
         ((*SENSES, "--json", "no/out.json"), "no/out.json cannot be written: there is no folder no"),
         ((*SENSES, "--json", "folder"), "folder is a folder"),
-        ((*SENSES, "--format", "xml"), "the senses of an XML file are in another one"),
+        ((*SENSES, "--input-format", "xml"), "the senses of an XML file are in another one"),
         ((*SENSES, "--neighbors", "-1"), "`neighbors` must be 0 or more, found -1"),
         ((*SENSES[:4], "1.5"), "The share of the test must be above 0 and below 1, found 1.5"),
         ((*SENSES, "--work", "folder"), "folder exists and holds no analysis"),

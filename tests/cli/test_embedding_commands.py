@@ -62,7 +62,7 @@ def test_a_terminal_shows_how_far_it_is(run, folder, text):
 
 
 def test_the_files_of_safetensors_are_named(run, folder, text, tmp_path):
-    _, output, _ = run("embed", folder, text, "--out", "out.safetensors", "--words")
+    _, output, _ = run("embed", folder, text, "--out", "out.safetensors", "--pretokenized")
     assert output == "out.safetensors.index.json: 3 records, 12 words\n"
 
 

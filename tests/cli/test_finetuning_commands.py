@@ -157,7 +157,7 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
         rows = "".join(f"{line['label']}\t{line['text']}\n" for line in lines)
         (tmp_path / f"{split}.tsv").write_text(rows)
     files = [f"--{split}={tmp_path / split}.tsv" for split in ("train", "dev")]
-    options = ["--text-column", 1, "--label-column", 0, "--max-train", 40, "--epochs", 1, "--batch-size", 8]
+    options = ["--column", 1, "--label-column", 0, "--max-train", 40, "--epochs", 1, "--batch-size", 8]
     options += ["--learning-rate", 0.02, "--patience", 2, "--seed", 5, "--seed", 6, "--device", "cpu"]
     out = tmp_path / "out"
     code, output, error = run("finetune", "classification", *files, "--model", folder / "bilm", "--out", out, *options)
@@ -226,7 +226,6 @@ def stopped(folder):
         (["--max-vectors", 50_000], "--max-vectors"),  # its default, and given all the same
         (["--precision", "int8"], "--precision"),
         (["--column", 0], "--column"),
-        (["--word-column", 0], "--word-column"),
     ],
     ids=str,
 )

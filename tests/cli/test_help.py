@@ -114,9 +114,9 @@ def test_the_help_of_every_command_names_its_arguments(run, command, flag):
     assert [word for word in COMMANDS[command] if word not in output] == []
 
 
-# Options that had other names before, which still work and are not shown, and what they are called everywhere.
-OLD_NAMES = {
-    "--words": "--pretokenized",
+# Other names that an option could have, and what it is called everywhere.
+SYNONYMS = {
+    "--is-split-into-words": "--pretokenized",
     "--text-name": "--column",
     "--text-column": "--column",
     "--words-name": "--column",
@@ -137,18 +137,31 @@ def options_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple
 
 
 def test_an_option_has_one_name_in_all_commands():
-    shown, hidden = {}, {}
-    for path, option in options_of(typer.main.get_command(app)):
-        (hidden if option.hidden else shown).setdefault(path, set()).update(option.opts)
-    for path, names in hidden.items():
-        assert {OLD_NAMES[name] for name in names} <= shown[path], path
-    # `index --words` is another thing: the words that are indexed.
-    shown[("index",)].remove("--words")
-    assert not set.union(*shown.values()) & OLD_NAMES.keys()
+    options = list(options_of(typer.main.get_command(app)))
+    assert [path for path, option in options if option.hidden] == []  # no second name that the help does not show
+    names = {name for _, option in options for name in option.opts}
+    assert not names & SYNONYMS.keys()
+    assert set(SYNONYMS.values()) <= names
 
 
-@pytest.mark.parametrize("name", sorted(OLD_NAMES.keys() - {"--words"}))
-def test_the_documentation_has_no_old_names_of_options(name):
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [
+        ("--format", "Format of the output."),
+        ("--input-format", "Format of the "),
+        ("--pretokenized", "The text is already split into words"),
+        ("--column", "Column "),
+        ("--words", "Index only these words"),
+    ],
+)
+def test_an_option_has_one_meaning_in_all_commands(name, beginning):
+    found = {path: option.help for path, option in options_of(typer.main.get_command(app)) if name in option.opts}
+    assert found
+    assert {path: text for path, text in found.items() if not text.startswith(beginning)} == {}
+
+
+@pytest.mark.parametrize("name", sorted(SYNONYMS))
+def test_the_documentation_has_no_other_names_of_options(name):
     texts = {path: path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))}
     assert [path for path, text in texts.items() if re.search(rf"{name}(?![-\w])", text)] == []
 

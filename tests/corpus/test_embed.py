@@ -83,7 +83,7 @@ def test_one_line_in_one_record_out_as_the_embedder_gives_it(tmp_path_factory, l
 
 def test_the_words_are_those_that_have_the_vectors(text, tmp_path):
     embed(text, tmp_path / "out.parquet")
-    embed(text, tmp_path / "words.parquet", words=True)
+    embed(text, tmp_path / "words.parquet", pretokenized=True)
     for name, words in (
         ("out", [sentence.words for sentence in EMBEDDER.tokenize(LINES)]),
         ("words", map(str.split, LINES)),
@@ -285,11 +285,11 @@ def begun(text, tmp_path, monkeypatch) -> Path:
         ({"pooling": "mean"}, "was begun with pooling None, and not 'mean'"),
         ({"dtype": "float16"}, "was begun with dtype 'float32', and not 'float16'"),
         ({"batch_tokens": 100}, "was begun with batch_tokens"),
-        ({"words": True}, "was begun with words False"),
+        ({"pretokenized": True}, "was begun with pretokenized False"),
         ({"embedder": toy_embedder(seed=1)}, "was begun with model"),
         ({"embedder": toy_embedder(cell_clip=0.1)}, "was begun with model"),
     ],
-    ids=["layers", "pooling", "dtype", "batch_tokens", "words", "weights", "config"],
+    ids=["layers", "pooling", "dtype", "batch_tokens", "pretokenized", "weights", "config"],
 )
 def test_other_settings_are_refused_on_resume(text, begun, options, message):
     with pytest.raises(RunError, match=message):

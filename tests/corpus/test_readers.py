@@ -128,7 +128,7 @@ def test_any_column_may_be_chosen(write):
 
 
 def test_words_of_text_may_be_what_blanks_separate(write):
-    assert words_of(read(write("a.txt", "don't  stop .\n\n"), words=True)) == [["don't", "stop", "."], []]
+    assert words_of(read(write("a.txt", "don't  stop .\n\n"), pretokenized=True)) == [["don't", "stop", "."], []]
 
 
 def test_a_sentence_of_conll_is_a_record(write):
