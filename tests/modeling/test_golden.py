@@ -24,6 +24,7 @@ def expected_rows(golden):
             yield batch, row, golden.sentences[row][batch], np.concatenate(layers, axis=-1)
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_model_gives_the_originals_vectors_with_the_state_carried_from_batch_to_batch(golden, model):
     tokenizer, state, top = ElmoTokenizer(), None, []
     for sentences in zip(*golden.sentences, strict=True):

@@ -128,6 +128,7 @@ def test_the_full_size_is_exact_too():
             torch.testing.assert_close(together[:, row, -words.shape[1] :], alone, **EXACT)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("token_projection", [True, False])
 def test_features_of_the_right_size_may_be_projected_or_not(token_projection):
     model = tiny_model(char_filters=[[1, 4]], token_projection=token_projection)
@@ -146,6 +147,7 @@ def test_two_calls_give_the_same_bits(original_scale):
     assert torch.equal(first, second)
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_masked_position_is_as_if_it_were_not_there():
     model = tiny_model()
     char_ids = random_words(np.random.default_rng(0), 1, 9)
@@ -157,6 +159,7 @@ def test_a_masked_position_is_as_if_it_were_not_there():
     assert holes[:, ~keep[0].bool()].abs().sum() == 0
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_row_without_words_keeps_its_state_and_comes_out_zero():
     model = tiny_model()
     char_ids = random_words(np.random.default_rng(0), 2, 4)
@@ -170,6 +173,7 @@ def test_a_row_without_words_keeps_its_state_and_comes_out_zero():
     assert output.last_hidden_state[1].abs().sum() == 0
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (2, 3)])
 def test_a_batch_of_nothing_is_fine(shape):
     output = tiny_model()(
@@ -180,6 +184,7 @@ def test_a_batch_of_nothing_is_fine(shape):
     assert output.states.cell.shape == (shape[0], 2, 2, 7)
 
 
+@pytest.mark.usefixtures("engine")
 def test_each_sentence_of_a_pair_has_the_vectors_of_the_sentence_alone():
     model, tokenizer = tiny_model(), ElmoTokenizer()
     first, second = "The cat sat on the mat.", "It did not move at all."
@@ -195,6 +200,7 @@ def test_each_sentence_of_a_pair_has_the_vectors_of_the_sentence_alone():
     torch.testing.assert_close(rows[:, split:end], alone[1], **EXACT)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("piece", [1, 3, 10, 64])
 def test_a_document_in_pieces_is_exact_one_direction_at_a_time(piece):
     model = tiny_model(scale=2.0)
@@ -219,6 +225,7 @@ def test_a_document_in_pieces_is_exact_one_direction_at_a_time(piece):
     torch.testing.assert_close(torch.cat([runs["forward"], runs["backward"]], dim=-1), whole, **EXACT)
 
 
+@pytest.mark.usefixtures("engine")
 def test_token_vectors_can_be_given_instead_of_characters():
     model = tiny_model()
     char_ids = random_words(np.random.default_rng(0), 2, 5)
@@ -325,6 +332,7 @@ def test_a_compiled_model_gives_the_same(words):
         torch.testing.assert_close(compiled(char_ids=char_ids).last_hidden_state, expected, **EXACT)
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_projection_may_be_larger_than_the_cells():
     model = tiny_model(cell_size=4, projection_size=9)
     char_ids = random_words(np.random.default_rng(0), rows=1, words=6)

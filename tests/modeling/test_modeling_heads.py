@@ -82,6 +82,7 @@ def pair_or_text(model, tokenizer, rows=slice(None)):
 # ---- every head
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("fields", TAGGERS, ids=str)
 def test_a_tagger_gives_each_word_the_same_logits_alone_in_a_batch_and_padded_on_either_side(tokenizer, fields):
     model = tagger(**fields)
@@ -93,6 +94,7 @@ def test_a_tagger_gives_each_word_the_same_logits_alone_in_a_batch_and_padded_on
             assert_close(left[row, -len(alone) :], alone, atol=1e-5, rtol=0)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("fields", CLASSIFIERS, ids=str)
 def test_a_classifier_gives_each_text_the_same_logits_alone_and_in_a_batch(tokenizer, fields):
     model = classifier(**fields)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForPreTraining
@@ -18,6 +18,8 @@ from elmo_hf.modeling.modeling_elmo import DIRECTIONS
 from tests.models import TINY, configurations, random_words, reference_of, tiny_model
 
 SLOTS, VOCAB, NO_LABEL = 8, 20, -100
+# An engine is chosen for all examples of a test: a fixture per test is what is wanted.
+ONE_ENGINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 KINDS = ["full", "sampled", "adaptive"]
 
 
@@ -106,7 +108,8 @@ def reference_losses(model, char_ids, word_ids, mask, labels) -> dict[int, float
     return {direction: np.mean(values) if values else 0.0 for direction, values in losses.items()}
 
 
-@settings(max_examples=25)
+@pytest.mark.usefixtures("engine")
+@settings(max_examples=25, suppress_health_check=ONE_ENGINE)
 @given(configurations, st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 5))
 def test_any_configuration_has_the_losses_of_the_reference(fields, seed, rows, words):
     """Masked positions and positions without a label anywhere; the label of a position is not shifted."""
@@ -189,6 +192,7 @@ def test_what_the_tokenizer_gives_is_what_the_model_takes():
     assert output.states is not None
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_sentences_of_a_pair_do_not_see_each_other():
     tokenizer = ElmoTokenizer(max_characters_per_token=SLOTS)
     model = pretraining_model()
@@ -230,8 +234,9 @@ def test_dropout_is_on_the_top_layer_too():
 # ---- What each direction reads.
 
 
+@pytest.mark.usefixtures("engine")
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 2**31), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=30, suppress_health_check=ONE_ENGINE)
 def test_without_its_own_rows_the_backward_direction_reads_the_rows_from_right_to_left(lengths, seed, carried):
     model, mask = pretraining_model(), mask_of(lengths)
     batch = masked(random_batch(len(lengths), max(lengths), seed), mask)
@@ -270,6 +275,7 @@ def test_word_ids_beside_the_characters_change_nothing():
     assert model(**batch, input_ids=words, backward_input_ids=words).loss == model(**batch).loss
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("own_rows", [True, False])
 def test_a_model_of_one_direction_has_that_direction_of_a_model_of_both(direction, own_rows):
@@ -312,6 +318,7 @@ def test_models_with_a_word_table_read_the_words_of_both_directions(token_inputs
 # ---- State.
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("split", [1, 3, 5])
 @pytest.mark.parametrize("kind", ["full", "adaptive"])
 def test_two_windows_with_the_state_carried_are_one_long_window(split, kind):
@@ -329,7 +336,8 @@ def test_two_windows_with_the_state_carried_are_one_long_window(split, kind):
     assert_close(model(**second, initial_state=cut, num_items_in_batch=1).loss, later.loss)
 
 
-@settings(max_examples=25)
+@pytest.mark.usefixtures("engine")
+@settings(max_examples=25, suppress_health_check=ONE_ENGINE)
 @given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=3), min_size=1, max_size=3), st.integers(0, 2**31))
 def test_a_state_set_back_at_a_sentences_start_is_a_row_of_its_own(rows, seed):
     """Rows are given as the lengths of their sentences. Values and gradients, and the state after the last sentence."""
@@ -395,6 +403,7 @@ def test_a_model_that_reads_forward_needs_no_other_rows_for_resets():
 # ---- Gradients.
 
 
+@pytest.mark.usefixtures("training_engine")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_learns(kind):
     model = pretraining_model(softmax_type=kind, softmax_cutoffs=[5, 11], softmax_tail_ratio=2).train()
@@ -425,6 +434,7 @@ def test_a_batch_without_words_is_fine(own_rows):
     assert_close(output.states, states)
 
 
+@pytest.mark.usefixtures("training_engine")
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_the_whole_model_equal_finite_differences(kind):
     """The steepest number of each parameter, with resets, a carried state and rows of both directions' own."""
@@ -447,6 +457,7 @@ def test_gradients_of_the_whole_model_equal_finite_differences(kind):
             assert gradients[name].view(-1)[place].item() == pytest.approx(slope, rel=1e-5, abs=1e-9), name
 
 
+@pytest.mark.usefixtures("training_engine")
 def test_gradient_checkpointing_gives_the_same_gradients():
     batch = random_batch(2, 5, own_rows=True) | {"state_resets": torch.tensor([[0, 0, 1, 0, 0], [1, 0, 0, 0, 1]])}
     found = []

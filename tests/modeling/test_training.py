@@ -33,6 +33,7 @@ def test_every_parameter_learns():
         assert gradient.abs().sum() > 0, name
 
 
+@pytest.mark.usefixtures("training_engine")
 def test_gradients_equal_finite_differences_of_the_reference():
     """One number of each parameter, nudged in the reference's float64 arrays."""
     model = tiny_model()
@@ -57,6 +58,7 @@ def test_gradients_equal_finite_differences_of_the_reference():
         assert parameter.grad.view(-1)[place].item() == pytest.approx(slope, rel=1e-4, abs=1e-5), name
 
 
+@pytest.mark.usefixtures("training_engine")
 @pytest.mark.parametrize("lengths", [[5, 5], [5, 2], [0, 3]])
 @pytest.mark.parametrize("add_mixer", [True, False])
 def test_hidden_states_retain_their_gradients(lengths, add_mixer):
@@ -85,6 +87,7 @@ def test_hidden_states_retain_their_gradients(lengths, add_mixer):
         assert_close(output.hidden_states[-1].grad, 2 * output.last_hidden_state)
 
 
+@pytest.mark.usefixtures("training_engine")
 def test_gradient_checkpointing_gives_the_same_gradients():
     plain = gradients(tiny_model().train())
     model = tiny_model().train()
