@@ -17,9 +17,11 @@ from elmo_hf.finetuning import (
     ClassificationTask,
     CoreferenceTask,
     LabelledText,
+    QuestionAnsweringTask,
     RolesTask,
     TaggingTask,
     read_labelled,
+    read_squad,
     read_tagged,
 )
 
@@ -119,6 +121,15 @@ def load_coreference(folder: Path) -> TaskSetup:
     return TaskSetup(CoreferenceTask(), *splits, fields=fields, settings={"epochs": 20, "batch_size": 1})
 
 
+def load_questions(folder: Path) -> TaskSetup:
+    questions = read_squad(str(folder / "squad-1.1-40-articles.json.xz"))
+    articles = list(dict.fromkeys(question.article for question in questions))
+    parts = [{*articles[:30]}, {*articles[30:35]}, {*articles[35:]}]  # no article is in two parts
+    splits = [[question for question in questions if question.article in part] for part in parts]
+    fields = {"task_layer_size": 90, "elmo_places": "both"}
+    return TaskSetup(QuestionAnsweringTask.of(questions), *splits, fields=fields, settings={"epochs": 8})
+
+
 SETUPS = {
     "pos": TaskEntry(
         corpus="ud-english-ewt",
@@ -151,6 +162,12 @@ SETUPS = {
         corpus="coref-litbank",
         description="LitBank, 100 novels of about 2,000 words, CC BY 4.0, https://github.com/dbamman/litbank",
         load=load_coreference,
+    ),
+    "questions": TaskEntry(
+        corpus="squad-articles",
+        description="40 articles of SQuAD 1.1's development part, CC BY-SA 4.0, "
+        "https://rajpurkar.github.io/SQuAD-explorer",
+        load=load_questions,
     ),
 }
 

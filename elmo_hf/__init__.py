@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ElmoTaskModel,
         ElmoTokenClassifierOutput,
     )
+    from .modeling.modeling_question_answering_elmo import ElmoForQuestionAnswering
     from .modeling.modeling_roles_elmo import ElmoForSemanticRoles
     from .modeling.pretrained_elmo import ElmoPreTrainedModel
     from .modeling.quantization_elmo import ElmoInt8Config
@@ -62,6 +63,7 @@ _MODULES = {
         "ElmoTaskModel",
         "ElmoTokenClassifierOutput",
     ],
+    "modeling.modeling_question_answering_elmo": ["ElmoForQuestionAnswering"],
     "modeling.modeling_roles_elmo": ["ElmoForSemanticRoles"],
     "modeling.pretrained_elmo": ["ElmoPreTrainedModel"],
     "modeling.quantization_elmo": ["ElmoInt8Config"],
@@ -95,6 +97,7 @@ __all__ = [
     "ElmoForCoreference",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",
+    "ElmoForQuestionAnswering",
     "ElmoForSemanticRoles",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",

@@ -23,7 +23,8 @@ from typing import Any
 PACKAGE = __name__.partition(".")[0]
 AUTO_MODULES = tuple(f"transformers.models.auto.{kind}_auto" for kind in ("configuration", "modeling", "tokenization"))
 ELMO_MODULES = tuple(
-    f"{PACKAGE}.modeling.{name}_elmo" for name in ("configuration", "modeling", "modeling_heads", "tokenization")
+    f"{PACKAGE}.modeling.{name}_elmo"
+    for name in ("configuration", "modeling", "modeling_heads", "modeling_question_answering", "tokenization")
 )
 # The classes of these modules are registered, or are what they are registered with.
 WATCHED = frozenset(AUTO_MODULES + ELMO_MODULES)

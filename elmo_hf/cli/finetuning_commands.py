@@ -341,6 +341,47 @@ def finetune_coreference(
     _begin("coreference", out, data, model, static, given, seeds, device, assignments)
 
 
+@finetune.command("question-answering")
+def finetune_question_answering(
+    context: typer.Context,
+    out: NewFolder,
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    model: Model = None,
+    resume: Resume = False,
+    vectors: Vectors = None,
+    vectors_size: VectorSize = None,
+    max_vectors: MaxVectors = 50_000,
+    max_train: MaxTrain = None,
+    train_share: TrainShare = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
+    patience: Patience = None,
+    seeds: Seeds = None,
+    device: TrainingDevice = None,
+    precision: TrainingPrecision = None,
+    assignments: Assignments = None,
+):
+    """
+    Train a question answering model.
+
+    It finds the span of a context that answers a question. The data are SQuAD's JSON (1.1, or 2.0 with questions that
+    have no answer), JSON lines or datasets with context, question and answers.
+
+    Example: elmo-hf finetune question-answering --train train-v1.1.json --dev dev-v1.1.json --out my-answers
+    """
+    require("finetuning")
+    if resume:
+        _resume("question-answering", out, context, device)
+        return
+    data = _Data(train, dev, test, {}, max_train, train_share)
+    given = _settings(epochs, batch_size, learning_rate, patience, precision)
+    static = _Vectors(vectors, vectors_size, max_vectors)
+    _begin("question-answering", out, data, model, static, given, seeds, device, assignments)
+
+
 class _Data(NamedTuple):
     """The examples, as they are named on the command line."""
 

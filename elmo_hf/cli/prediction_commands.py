@@ -28,7 +28,8 @@ def predict(
         typer.Argument(
             metavar="FILE",
             help="Text, one sentence per line; or .conll, .conllu, .jsonl, .csv or .tsv for words and pairs of texts, "
-            "read in the same way as the training data; - for standard input.",
+            "read in the same way as the training data; for questions SQuAD's .json, or .jsonl with question and "
+            "context; - for standard input.",
         ),
     ] = "-",
     out: Annotated[
@@ -38,7 +39,7 @@ def predict(
         Literal["conll", "jsonl"] | None,
         typer.Option(
             "--format",
-            help="Format of the output. Default: conll for tags, roles and coreference, jsonl for labels.",
+            help="Format of the output. Default: conll for tags, roles and coreference, jsonl for labels and answers.",
             show_default=False,
         ),
     ] = None,
@@ -63,11 +64,12 @@ def predict(
         ),
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Texts per batch.")] = 32,
+    n_best: Annotated[int, typer.Option("--n-best", min=1, help="Answers per question.")] = 1,
     device: Device = None,
     precision: Precision = None,
 ):
     """
-    Predict tags, labels, semantic roles or coreference.
+    Predict tags, labels, semantic roles, coreference or answers.
 
     Each line of the input becomes one record of the output. A blank line gets no tags and no label.
 
@@ -106,6 +108,15 @@ def predict(
         sentences = _sentences(file, tokenizer, pretokenized, options)
         write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
         answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
+    elif task == "question-answering":
+        if output_format == "conll":
+            raise typer.BadParameter("answers are written as jsonl.", param_hint="--format")
+        if file == "-":
+            raise typer.BadParameter("questions are read from a .json or .jsonl file: name it.", param_hint="FILE")
+        questions = finetuning.read_squad(file, with_answers=False)
+        answers = map(
+            finetuning.as_json, finetuning.predict_answers(head, tokenizer, questions, batch_size, n_best=n_best)
+        )
     elif task != "classification":
         raise ModelError(f"{model} is an {type(head).__name__}, whose output has no text format: run it from Python.")
     else:

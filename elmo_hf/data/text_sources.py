@@ -68,6 +68,11 @@ def read_lines(path: str, report: Report) -> Iterator[list[str]]:
         done += len(lines)
 
 
+def read_text(path: str) -> str:
+    """The whole text of a file, plain or compressed."""
+    return "\n".join(_decode(b"".join(_read_blocks(path, lambda _: None)), source_name(path), 0))
+
+
 def lines_or_errors(path: str, report: Report = lambda _: None) -> Iterator[tuple[int, str | TextError]]:
     """
     Yields the lines of a file one at a time, with their numbers from 1 and without their line ends. A line that is not
@@ -418,6 +423,7 @@ __all__ = [
     "may_be_dataset",
     "one_line_errors",
     "read_lines",
+    "read_text",
     "source_name",
     "split_words",
 ]

@@ -1,4 +1,4 @@
-"""Predicts tags and labels with a trained head, lazily."""
+"""Predicts tags, labels and answers with a trained head, lazily."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.roles import RoleSentence
+from ..data.squad import Question
 from ..errors import ModelError
+from ..modeling.answer_spans_elmo import answer_batch
 from ..modeling.configuration_elmo import HEADS, ElmoConfig
 from ..modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from ..modeling.modeling_question_answering_elmo import ElmoForQuestionAnswering
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.model_loading import Precision, load_model, loading_errors
 from .classification_data import LabelledText
@@ -33,6 +36,19 @@ class LabelledResult(NamedTuple):
     example: LabelledText
     label: str | list[str] | float | None
     scores: dict[str, float]
+
+
+class AnsweredQuestion(NamedTuple):
+    """
+    The answers to a question.
+
+    Args:
+        question: The question and its context.
+        answers: The best answers, as [`ElmoForQuestionAnswering.answer`] gives them; none for a context without words.
+    """
+
+    question: Question
+    answers: list[dict[str, Any]]
 
 
 def load_head(name: str, *, device: str | None = None, precision: Precision | None = None) -> tuple[Any, ElmoTokenizer]:
@@ -102,6 +118,20 @@ def predict_labels(
     return in_batches(texts, answer, length, batch_size, lambda example: LabelledResult(example, None, {}))
 
 
+def predict_answers(
+    model: ElmoForQuestionAnswering,
+    tokenizer: ElmoTokenizer,
+    questions: Iterable[Question],
+    batch_size: int = 32,
+    n_best: int = 1,
+) -> Iterator[AnsweredQuestion]:
+    """Yields the questions with their best answers, in order."""
+    questions = iter(questions)
+    while chunk := list(islice(questions, CHUNK * batch_size)):
+        texts = [question.question for question in chunk], [question.context for question in chunk]
+        yield from map(AnsweredQuestion, chunk, answer_batch(model, tokenizer, *texts, n_best, batch_size))
+
+
 def _result(example: LabelledText, logits: torch.Tensor, names: list[str], kind: str | None) -> LabelledResult:
     if kind == "regression":
         return LabelledResult(example, logits[0].item(), {})
@@ -143,8 +173,11 @@ def as_conll(sentence: TaggedSentence) -> str:
     return "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, sentence.tags or (), strict=True)) + "\n"
 
 
-def as_json(result: TaggedSentence | RoleSentence | LabelledResult) -> str:
+def as_json(result: TaggedSentence | RoleSentence | LabelledResult | AnsweredQuestion) -> str:
     """One line of JSON."""
+    if isinstance(result, AnsweredQuestion):
+        names = {"id": result.question.id, "question": result.question.question}
+        return json.dumps(names | {"answers": result.answers}, ensure_ascii=False) + "\n"
     if isinstance(result, (TaggedSentence, RoleSentence)):
         values: dict[str, Any] = result._asdict()
     else:
@@ -153,4 +186,14 @@ def as_json(result: TaggedSentence | RoleSentence | LabelledResult) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-__all__ = ["LabelledResult", "as_conll", "as_json", "in_batches", "load_head", "predict_labels", "predict_tags"]
+__all__ = [
+    "AnsweredQuestion",
+    "LabelledResult",
+    "as_conll",
+    "as_json",
+    "in_batches",
+    "load_head",
+    "predict_answers",
+    "predict_labels",
+    "predict_tags",
+]

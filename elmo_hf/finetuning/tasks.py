@@ -1,7 +1,6 @@
-"""The tasks of `elmo-hf finetune`: how examples are read, and their labels, features, batches and metrics."""
+"""The tasks of `elmo-hf finetune`: tagging, classification, and the registry of all."""
 
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -14,93 +13,19 @@ from transformers import BatchEncoding, EvalPrediction
 from ..data.coreference import CoreferenceDocument, Span, read_coreference
 from ..data.roles import PredicateRoles, read_roles
 from ..errors import TextError, counted
-from ..modeling.configuration_elmo import HEADS
-from ..modeling.modeling_heads_elmo import ElmoTaskModel
+from ..modeling.configuration_elmo import ElmoConfig
 from ..modeling.task_layers_elmo import allowed_transitions
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .classification_data import LabelledText, read_labelled
 from .coreference_metrics import coreference_metrics
 from .metrics import classification_metrics, multi_label_metrics, regression_metrics, span_metrics
+from .question_answering_task import QuestionAnsweringTask
 from .role_metrics import role_metrics
 from .tagging_data import TaggedSentence, read_tagged
+from .task import IGNORED, Task
 
-IGNORED = -100
 MAX_PLAUSIBLE_TAGS = 20  # more different tags, if also more than half of the words, are not tags
 NUMERAL = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-
-
-class Task(ABC):
-    """
-    A task: one kind of examples, and the head that learns from them.
-
-    Attributes:
-        name: The name of the task, a key of `TASKS`.
-        labels: The labels in the order of their ids.
-        best_metric: The metric that decides which of two models is better; larger is better.
-        largest_batch: The default of `batch_size`, and the largest batch of evaluations and of filling the layer cache;
-            `None` for that of the settings.
-    """
-
-    name: str
-    labels: list[str]
-    best_metric: str
-    largest_batch: int | None = None
-
-    @property
-    def model_class(self) -> type[ElmoTaskModel]:
-        """The head that the registry names for this task."""
-        return next(head.model_class for head in HEADS if head.task == self.name)
-
-    @staticmethod
-    @abstractmethod
-    def read(source: str, **options: Any) -> list[Any]:
-        """Reads the examples of a file or a dataset."""
-
-    @classmethod
-    @abstractmethod
-    def of(cls, examples: Sequence[Any]) -> "Task":
-        """The task of these examples, with all their labels."""
-
-    @classmethod  # noqa: B027 (not every task has such a rule)
-    def check_sources(cls, sources: Sequence[tuple[str, Sequence[Any]]]):
-        """
-        Raises an error if the sources hold different kinds of examples.
-
-        Args:
-            sources: The name and the examples of each source, the training data first.
-        """
-
-    def config_fields(self) -> dict[str, Any]:
-        """The fields of the head's config that depend on the task."""
-        return {
-            "id2label": dict(enumerate(self.labels)),
-            "label2id": {label: label_id for label_id, label in enumerate(self.labels)},
-        }
-
-    @abstractmethod
-    def words(self, examples: Sequence[Any], tokenizer: ElmoTokenizer) -> Iterator[str]:
-        """Yields all words of the examples."""
-
-    @abstractmethod
-    def features(self, example: Any, tokenizer: ElmoTokenizer) -> dict[str, Any]:
-        """The features of an example for `collate`. The length of `input_ids` is the length of the example."""
-
-    @abstractmethod
-    def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
-        """Builds a batch from the features of examples."""
-
-    @abstractmethod
-    def check_variety(self, examples: Sequence[Any], source: str):
-        """
-        Raises an error if nothing can be learned from the training data.
-
-        Args:
-            source: The name of the training data, for the message.
-        """
-
-    @abstractmethod
-    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """Computes the metrics of logits."""
 
 
 class TaggingTask(Task):
@@ -160,7 +85,9 @@ class TaggingTask(Task):
                 "is it plain text, or is --tag-column another one? A word and its tag should be on each line."
             )
 
-    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+    def metrics(
+        self, prediction: EvalPrediction, features: Sequence[dict[str, Any]] = (), config: ElmoConfig | None = None
+    ) -> dict[str, float]:
         predicted, wanted = np.asarray(prediction.predictions).argmax(-1), np.asarray(prediction.label_ids)
         is_labelled = wanted != IGNORED
         accuracy = float((predicted == wanted)[is_labelled].mean())
@@ -201,7 +128,9 @@ class RolesTask(TaggingTask):
         batch["predicate_mask"] = mark_predicates(batch, [feature["predicate"] for feature in features])
         return batch
 
-    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+    def metrics(
+        self, prediction: EvalPrediction, features: Sequence[dict[str, Any]] = (), config: ElmoConfig | None = None
+    ) -> dict[str, float]:
         predicted, wanted = np.asarray(prediction.predictions).argmax(-1), np.asarray(prediction.label_ids)
         return role_metrics(*self._tags(wanted, predicted))
 
@@ -263,7 +192,9 @@ class CoreferenceTask(Task):
         if not any(len(cluster) > 1 for example in examples for cluster in example.clusters or ()):
             raise TextError(f"{source}: no cluster has two mentions, so there is nothing to learn.")
 
-    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+    def metrics(
+        self, prediction: EvalPrediction, features: Sequence[dict[str, Any]] = (), config: ElmoConfig | None = None
+    ) -> dict[str, float]:
         wanted, predicted = (
             list(map(clusters_of, np.asarray(side))) for side in (prediction.label_ids, prediction.predictions)
         )
@@ -364,7 +295,9 @@ class ClassificationTask(Task):
         if len(labels) < 2:
             raise TextError(f"{source}: every text has the label {labels.pop()!r}, so there is nothing to learn.")
 
-    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+    def metrics(
+        self, prediction: EvalPrediction, features: Sequence[dict[str, Any]] = (), config: ElmoConfig | None = None
+    ) -> dict[str, float]:
         logits, wanted = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
         if self.problem_type == "regression":
             return regression_metrics(logits.ravel(), wanted.ravel())
@@ -387,13 +320,14 @@ def find_label_id(label: str, label_ids: Mapping[str, int]) -> int:
 
 
 TASKS: dict[str, type[Task]] = {
-    task.name: task for task in (TaggingTask, ClassificationTask, RolesTask, CoreferenceTask)
+    task.name: task for task in (TaggingTask, ClassificationTask, RolesTask, CoreferenceTask, QuestionAnsweringTask)
 }
 
 __all__ = [
     "TASKS",
     "ClassificationTask",
     "CoreferenceTask",
+    "QuestionAnsweringTask",
     "RolesTask",
     "TaggingTask",
     "Task",

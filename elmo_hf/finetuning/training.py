@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 import transformers  # not `from transformers import Trainer`, which takes a second: it is imported when it is used
 from safetensors.torch import load_model
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, SequentialSampler
 from tqdm import tqdm
 from transformers.trainer_callback import TrainerState
 
@@ -23,7 +23,7 @@ from ..runtime.processes import on_cpu, this_process
 from .callbacks import EpochReport, EvaluateEvery, TrainingClock
 from .checkpoints import TRAINER_STATE, CheckpointManifests, best_checkpoint, last_intact_checkpoint
 from .settings import LARGEST_BATCH, LEARNING_RATE, FinetuningSettings
-from .tasks import Task
+from .task import Task
 from .word_vectors import WordVectors
 
 CHECKPOINTS, LAYERS = "checkpoints", "layers"
@@ -38,16 +38,19 @@ class Examples(Dataset):
         examples: Examples of the task.
         task: Computes their features.
         tokenizer: The head's tokenizer.
+        by_length: Whether to sort them by length, so that batches of consecutive examples have little padding.
     """
 
-    def __init__(self, examples: Sequence[Any], task: Task, tokenizer: ElmoTokenizer):
-        self._features = [task.features(example, tokenizer) for example in examples]
+    def __init__(self, examples: Sequence[Any], task: Task, tokenizer: ElmoTokenizer, by_length: bool = False):
+        self.features = [task.features(example, tokenizer) for example in examples]
+        if by_length:
+            self.features.sort(key=lambda feature: len(feature["input_ids"]), reverse=True)
 
     def __len__(self) -> int:
-        return len(self._features)
+        return len(self.features)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return self._features[index]
+        return self.features[index]
 
 
 def build_head(
@@ -124,7 +127,8 @@ class HeadTrainer:
         self._keeps_layers = config.freeze_bilm and config.elmo_places != "none" and settings.cache != "no"
         if self._keeps_layers and model.layer_cache is None:
             model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
-        self._datasets = [Examples(examples, task, tokenizer) for examples in (train, dev)]
+        self._datasets = Examples(train, task, tokenizer), Examples(dev, task, tokenizer, by_length=True)
+        self._evaluated = self._datasets[1]  # in the order of the predictions
         groups = model.param_groups(
             settings.learning_rate or LEARNING_RATE, settings.bilm_learning_rate, settings.weight_decay
         )
@@ -134,7 +138,7 @@ class HeadTrainer:
             train_dataset=self._datasets[0],
             eval_dataset=self._datasets[1],
             data_collator=cast(Any, partial(task.collate, tokenizer=tokenizer)),
-            compute_metrics=task.metrics,
+            compute_metrics=self._metrics,
             optimizers=(torch.optim.AdamW(groups, fused=True), None),
             callbacks=[
                 EvaluateEvery(settings.evaluation_epochs or 1),
@@ -145,6 +149,8 @@ class HeadTrainer:
             ],
         )
         self.trainer.remove_callback(transformers.PrinterCallback)
+        # The Trainer's own sampler shuffles; the metrics of some tasks need to know which prediction belongs to what.
+        cast(Any, self.trainer)._get_eval_sampler = SequentialSampler
 
     def _arguments(self, settings: FinetuningSettings, examples: int) -> transformers.TrainingArguments:
         batch_size, epochs = cast(int, settings.batch_size), cast(int, settings.epochs)
@@ -184,6 +190,9 @@ class HeadTrainer:
         self._fill_layer_cache()
         self._filling_seconds = time.perf_counter() - start
         self.trainer.train(resume_from_checkpoint=None if last is None else str(last))
+
+    def _metrics(self, prediction: Any) -> dict[str, float]:
+        return self.task.metrics(prediction, self._evaluated.features, self.model.config)
 
     def _fill_layer_cache(self):
         """
@@ -231,7 +240,11 @@ class HeadTrainer:
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
         """Computes the metrics of the best weights."""
-        output = self.trainer.predict(Examples(examples, self.task, self.tokenizer), metric_key_prefix="test")
+        self._evaluated = Examples(examples, self.task, self.tokenizer, by_length=True)
+        try:
+            output = self.trainer.predict(self._evaluated, metric_key_prefix="test")
+        finally:
+            self._evaluated = self._datasets[1]
         return {
             name.removeprefix("test_"): value
             for name, value in output.metrics.items()

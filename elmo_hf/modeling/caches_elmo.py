@@ -16,7 +16,9 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
+from .pooling_elmo import ElmoSentences
 from .products_elmo import WeightKey, product_dtype, weight_key
 
 # ---- Token vectors of words
@@ -150,13 +152,27 @@ class ElmoLayerCache:
         mask: torch.Tensor,
         segments: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """The arguments of [`ElmoModel`] → its layers, each `(batch, words, hidden_size)`."""
+        """
+        The arguments of [`ElmoModel`] → its layers, each `(batch, words, hidden_size)`. The texts of a pair are cached
+        one by one: a context that belongs to many questions is computed and stored once.
+        """
         _check_frozen(self.elmo)
         self._check_weights()
+        if segments is None or not bool(mask.any()):
+            return self._rows(input_ids, char_ids, mask)
+        rows = ElmoSentences.of(mask)
+        is_new = rows.gather(segments).diff(dim=1) != 0  # as in the biLM, a text begins where the number changes
+        numbers = functional.pad(is_new.cumsum(dim=1), (1, 0))  # (batch, longest)
+        texts = ElmoSentences.of(mask, rows.scatter(numbers), int(numbers[rows.mask].max()) + 1)
+        ids = [None if given is None else texts.gather(given) for given in (input_ids, char_ids)]
+        return tuple(texts.scatter(layer) for layer in self._rows(ids[0], ids[1], texts.mask))
+
+    def _rows(self, input_ids, char_ids, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The layers of rows of one text each."""
         config = self.elmo.config
         inputs = [
             ids
-            for ids, is_read in ((input_ids, config.uses_words), (char_ids, config.uses_characters), (segments, True))
+            for ids, is_read in ((input_ids, config.uses_words), (char_ids, config.uses_characters))
             if is_read and ids is not None
         ]
         keys = self._keys(inputs, mask)
@@ -164,8 +180,8 @@ class ElmoLayerCache:
         new = [row for row, key in enumerate(keys) if cached[key] is None and key not in keys[:row]]
         if new:
             rows = torch.tensor(new, device=mask.device)
-            ids = [None if ids is None else ids[rows] for ids in (input_ids, char_ids, segments)]
-            output = self.elmo(ids[0], ids[1], mask[rows], token_type_ids=ids[2], output_hidden_states=True)
+            ids = [None if ids is None else ids[rows] for ids in (input_ids, char_ids)]
+            output = self.elmo(ids[0], ids[1], mask[rows], output_hidden_states=True)
             computed = torch.stack(output.hidden_states, dim=1)  # (new rows, layers, words, hidden_size)
             added = {keys[row]: layers[:, mask[row]] for row, layers in zip(new, computed, strict=True)}
             cached |= added

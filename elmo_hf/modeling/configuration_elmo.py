@@ -91,6 +91,15 @@ HEADS = (
         task="coreference",
         fields=("max_span_width", "span_ratio", "max_antecedents", "span_size"),
     ),
+    ModelClass(
+        name="ElmoForQuestionAnswering",
+        module="modeling_question_answering_elmo",
+        auto_class="AutoModelForQuestionAnswering",
+        parts=("bidaf", "self_attention", "span_scores", "no_answer"),
+        pipeline="question-answering",
+        task="question-answering",
+        fields=("max_answer_words", "allow_no_answer"),
+    ),
 )
 MODELS = (
     ModelClass("ElmoModel", "modeling_elmo", "AutoModel"),
@@ -116,7 +125,7 @@ MAX_VALUES = {
     **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
     **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
     **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),
-    **dict.fromkeys(["max_span_width", "span_ratio"], 1000),
+    **dict.fromkeys(["max_span_width", "span_ratio", "max_answer_words"], 1000),
     **dict.fromkeys(["max_antecedents", "span_size"], 10**6),
 }
 MAX_ENTRIES = 1000  # of a list
@@ -213,6 +222,8 @@ class ElmoConfig(PreTrainedConfig):
         pair_attention (`bool` or `"esim"`): Whether the words of a pair's texts attend to each other. `True`: before
             ELMo at the output, and the pooled texts are compared. `"esim"`: the paper's entailment model, with ELMo at
             the output of the first BiLSTM; it pools by mean and maximum, and has a hidden layer.
+        max_answer_words (`int`): The most words that an answer to a question has.
+        allow_no_answer (`bool`): Whether a question may have no answer in its context, as in SQuAD 2.0.
 
     Example:
 
@@ -290,6 +301,8 @@ class ElmoConfig(PreTrainedConfig):
     pooling: Literal["mean", "max", "attention", "biattentive"] = "max"
     text_pairs: bool = False
     pair_attention: bool | Literal["esim"] = False
+    max_answer_words: int = 17
+    allow_no_answer: bool = False
 
     def __post_init__(self, **kwargs):
         self._check_extra_fields(kwargs)
@@ -430,7 +443,7 @@ class ElmoConfig(PreTrainedConfig):
         positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
         positive += ["cell_clip", "projection_clip", "word_vector_size", "num_word_vectors", "task_layer_size"]
         positive += ["predicate_size", "sentence_size"]
-        positive += ["max_span_width", "span_ratio", "max_antecedents", "span_size"]
+        positive += ["max_span_width", "span_ratio", "max_antecedents", "span_size", "max_answer_words"]
         for name in positive:
             value = getattr(self, name)
             if value is not None and value <= 0:

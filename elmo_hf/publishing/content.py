@@ -16,6 +16,13 @@ CALLS = {
     "text-classification": 'label = model("He sat on the bank of the river.")  # a label and its score',
     "pairs": 'label = model({{"text": "He sat by the river.", "text_pair": "He was at the bank."}})',
 }
+ANSWERING = (
+    "from transformers import AutoModelForQuestionAnswering, AutoTokenizer",
+    "",
+    "model = AutoModelForQuestionAnswering.from_pretrained({name}, trust_remote_code=True)",
+    "tokenizer = AutoTokenizer.from_pretrained({name}, trust_remote_code=True)",
+    'answers = model.answer(tokenizer, "Who sat on the bank?", "Anna sat on the bank of the river.", n_best=3)',
+)
 NOTE = (
     "Its code comes with it. Where the package `elmo-hf` is installed, `import elmo_hf` stands for "
     "`trust_remote_code=True`."
@@ -102,6 +109,9 @@ class CardContent(NamedTuple):
             return f"A tagger of words on {elmo}."
         if task == "text-classification":
             return f"A classifier of {'pairs of texts' if self.config.text_pairs else 'texts'} on {elmo}."
+        if task == "question-answering":
+            nothing = ", or that it has none" if self.config.allow_no_answer else ""
+            return f"It finds the answer to a question in a context{nothing}, on {elmo}."
         if task != "feature-extraction":
             return f"A model for {task} on {elmo}."
         sources = {"characters": "its characters", "words": "a table", "both": "its characters and a table"}
@@ -121,6 +131,8 @@ class CardContent(NamedTuple):
         if head is not None and head.auto_class is None:
             return self._class_usage(head)
         task = task_of(self.config)
+        if task == "question-answering":  # no pipeline of transformers 5: the model itself answers
+            return "\n".join(line.format(name=json.dumps(self.name)) for line in ANSWERING)
         kind = "pairs" if task == "text-classification" and self.config.text_pairs else task
         call = CALLS.get(kind, 'output = model("He sat on the bank of the river.")')
         return "\n".join(
@@ -159,7 +171,7 @@ class CardContent(NamedTuple):
             rows.append(("words", f"{config.vocab_size:,}, with {config.word_embedding_size} numbers each"))
         if "ElmoForPreTraining" in (config.architectures or []):
             rows.append(("softmax", f"{config.softmax_type}, over {config.vocab_size:,} words"))
-        if task_of(config) != "feature-extraction":
+        if task_of(config) in ("token-classification", "text-classification"):
             rows.append(("labels", ", ".join(f"`{label}`" for label in config.label_names)))
         return _cells(dict(rows))
 

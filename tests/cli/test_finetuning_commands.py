@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from elmo_hf.finetuning import FinetuningRun
-from tests.finetuning.toy import classification_run, tagging_run
+from tests.finetuning.toy import classification_run, questions_run, tagging_run
 from tests.locked import HOLD_LOCK, ROOT
 
 FAST = ["--set", "epochs=3", "--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
@@ -268,3 +268,33 @@ def test_a_training_that_another_process_has_is_refused_until_that_ends(run, ref
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"} == before
     assert run("finetune", "tagging", "--resume", "--out", out)[0] == 0
     assert not (out / ".lock").exists()
+
+
+@pytest.mark.medium
+def test_questions_are_learned_and_answered_with_offsets(tmp_path, run):
+    questions_run(tmp_path)
+    files = [f"--{split}={tmp_path / split}.json" for split in ("train", "dev")]
+    out = tmp_path / "answers"
+    code, output, _ = run("finetune", "question-answering", *files, "--model", tmp_path / "bilm", "--out", out, *FAST)
+    assert code == 0
+    assert "exact_match " in output
+
+    asked = {"id": "7", "question": "Who saw the dog ?", "context": "Anna saw the dog , Bert fed the dog"}
+    (tmp_path / "asked.jsonl").write_text(json.dumps(asked) + "\n")
+    code, output, _ = run("predict", out, tmp_path / "asked.jsonl", "--n-best", "2")
+    assert code == 0
+    (found,) = map(json.loads, output.splitlines())
+    assert (found["id"], found["question"], len(found["answers"])) == ("7", asked["question"], 2)
+    assert all(answer["answer"] == asked["context"][answer["start"] : answer["end"]] for answer in found["answers"])
+    assert "answers are written as jsonl" in run("predict", out, tmp_path / "asked.jsonl", "--format", "conll")[2]
+    assert "name it" in run("predict", out)[2]
+
+    damaged = json.loads((tmp_path / "train.json").read_text())
+    damaged["data"][0]["paragraphs"][2]["qas"][0]["answers"][0]["text"] = "Nobody"
+    (tmp_path / "bad.json").write_text(json.dumps(damaged))
+    code, _, problem = run(
+        "finetune", "question-answering", f"--train={tmp_path / 'bad.json'}", files[1], "--out", tmp_path / "new"
+    )
+    assert code == 2
+    assert "bad.json, article 1 (toy), paragraph 3, question '2': the answer 'Nobody' is not in its context" in problem
+    assert not (tmp_path / "new").exists()

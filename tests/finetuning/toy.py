@@ -61,6 +61,34 @@ def write_jsonl(path: Path, found: list[LabelledText]) -> str:
     return str(path)
 
 
+VERBS = ["saw", "held", "fed"]
+
+
+def write_questions(path: Path, number: int, seed: int, without_answer: bool = False) -> str:
+    """Who did what: two names, two verbs, and a question about one of them, or about the third verb."""
+    generator, paragraphs = random.Random(seed), []
+    for index in range(number):
+        names, verbs = generator.sample(FIRST, 2), generator.sample(VERBS, 3)
+        context = " , ".join(f"{name} {verb} the dog" for name, verb in zip(names, verbs, strict=False))
+        asked = generator.randrange(3 if without_answer else 2)
+        answers = [{"text": names[asked], "answer_start": context.index(names[asked])}] if asked < 2 else []
+        question = {"id": str(index), "question": f"Who {verbs[asked]} the dog ?", "answers": answers}
+        question |= {"is_impossible": not answers} if without_answer else {}
+        paragraphs.append({"context": context, "qas": [question]})
+    path.write_text(json.dumps({"data": [{"title": "toy", "paragraphs": paragraphs}]}), encoding="utf-8")
+    return str(path)
+
+
+def questions_run(folder: Path, without_answer: bool = False, **changes) -> FinetuningRun:
+    """As [`tagging_run`]."""
+    data = TaskData(
+        *(write_questions(folder / f"{name}.json", number, seed, without_answer)
+          for seed, (name, number) in enumerate([("train", 400), ("dev", 40), ("test", 40)]))
+    )  # fmt: skip
+    arguments = {"model": write_bilm(folder / "bilm"), "fields": FIELDS, "settings": SETTINGS} | changes
+    return FinetuningRun("question-answering", data, **arguments)
+
+
 def write_bilm(folder: Path) -> str:
     """A biLM with random weights, and its tokenizer."""
     torch.manual_seed(0)

@@ -19,7 +19,7 @@ from tests.models import TINY
 OPTIONS = [
     {"elmo_places": "both", "word_vector_size": 3, "tag_decoder": "crf", "pooling": "biattentive"},
     {"text_pairs": True, "pair_attention": True, "pooling": "attention", "softmax_type": "adaptive"},
-    {"text_pairs": True, "pair_attention": "esim"},
+    {"text_pairs": True, "pair_attention": "esim", "allow_no_answer": True},
 ]
 AUTO = [entry for entry in MODELS if entry.auto_class is not None]
 each_model = pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
@@ -80,7 +80,8 @@ def test_a_head_has_a_task_a_pipeline_and_fields_of_the_config(head):
     assert issubclass(head.model_class, ElmoTaskModel)
     assert head.task is None or head.task in TASKS
     assert task_of(ElmoConfig(**TINY, architectures=[head.name])) == head.pipeline
-    assert head.pipeline in transformers.pipelines.SUPPORTED_TASKS
+    # transformers 5 has no pipeline for question answering; the Hub still has the tag.
+    assert head.pipeline in {*transformers.pipelines.SUPPORTED_TASKS, "question-answering"}
     assert all(hasattr(ElmoConfig(), field) for field in head.fields)
 
 

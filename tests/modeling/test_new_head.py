@@ -36,9 +36,9 @@ ENTRY = f"""
     ModelClass(
         name="ElmoForSpans",
         module="{MODULE}",
-        auto_class="AutoModelForQuestionAnswering",
+        auto_class="AutoModelForMultipleChoice",
         parts=("span_scores",),
-        pipeline="question-answering",
+        pipeline="zero-shot-classification",
     ),
 )
 MODELS = ("""
@@ -50,16 +50,16 @@ assert elmo_hf.__file__.startswith(sys.argv[1])
 from elmo_hf import ElmoConfig, ElmoForSpans, ElmoModel, ElmoTokenizer
 from elmo_hf.finetuning import load_head
 from elmo_hf.publishing.repository import complete_repository
-from transformers import AutoModel, AutoModelForQuestionAnswering, AutoTokenizer
+from transformers import AutoModel, AutoModelForMultipleChoice, AutoTokenizer
 
 saved, stage = (Path(sys.argv[1]) / name for name in ("saved", "stage"))
 sizes = json.loads(sys.argv[2])
 model = ElmoForSpans(ElmoConfig(**sizes, vocab_size=3))
 model.save_pretrained(saved)
 ElmoTokenizer().save_pretrained(saved)
-assert json.loads((saved / "config.json").read_text())["auto_map"]["AutoModelForQuestionAnswering"]
+assert json.loads((saved / "config.json").read_text())["auto_map"]["AutoModelForMultipleChoice"]
 assert (saved / "modeling_spans_elmo.py").exists()
-assert type(AutoModelForQuestionAnswering.from_pretrained(saved)) is ElmoForSpans
+assert type(AutoModelForMultipleChoice.from_pretrained(saved)) is ElmoForSpans
 assert type(load_head(str(saved))[0]) is ElmoForSpans
 _, loading = ElmoModel.from_pretrained(saved, output_loading_info=True)
 assert not any(loading.values()), loading
@@ -68,8 +68,8 @@ assert model(**{name: batch[name] for name in ("char_ids", "attention_mask")}).s
 stage.mkdir()
 files = complete_repository(saved, stage, "me/spans")
 assert "modeling_spans_elmo.py" in files
-assert "pipeline_tag: question-answering" in (stage / "README.md").read_text()
-assert 'pipeline("question-answering"' in (stage / "README.md").read_text()
+assert "pipeline_tag: zero-shot-classification" in (stage / "README.md").read_text()
+assert 'pipeline("zero-shot-classification"' in (stage / "README.md").read_text()
 """
 SIZES = """{"char_embedding_size": 3, "char_filters": [[1, 4]], "cell_size": 7, "projection_size": 4}"""
 

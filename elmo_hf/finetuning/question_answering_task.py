@@ -1,0 +1,119 @@
+"""The task of question answering: features, batches and metrics of questions with contexts."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import BatchEncoding, EvalPrediction
+
+from ..data.squad import Question, read_squad
+from ..errors import TextError
+from ..modeling.answer_spans_elmo import ContextWords, best_spans, split_text
+from ..modeling.configuration_elmo import ElmoConfig
+from ..modeling.tokenization_elmo import ElmoTokenizer
+from .answer_metrics import answer_metrics
+from .task import IGNORED, Task
+
+# Words of a context that training and its evaluations read. Memory grows with the square; prediction reads in windows.
+MAX_CONTEXT = 800
+
+
+class QuestionAnsweringTask(Task):
+    """
+    The span of a context that answers a question.
+
+    Args:
+        allow_no_answer: Whether some questions have no answer, as in SQuAD 2.0.
+    """
+
+    name = "question-answering"
+    best_metric = "f1"
+
+    def __init__(self, allow_no_answer: bool = False):
+        self.labels, self.allow_no_answer = [], allow_no_answer
+        self._split: dict[str, ContextWords] = {}
+
+    @staticmethod
+    def read(source: str, **options: Any) -> list[Question]:
+        return read_squad(source, **options)
+
+    @classmethod
+    def of(cls, examples: Sequence[Question]) -> "QuestionAnsweringTask":
+        return cls(any(not example.answers for example in examples))
+
+    def config_fields(self) -> dict[str, Any]:
+        return {"allow_no_answer": self.allow_no_answer}
+
+    def words(self, examples: Sequence[Question], tokenizer: ElmoTokenizer) -> Iterator[str]:
+        for context in dict.fromkeys(example.context for example in examples):
+            yield from self._context(context, tokenizer).words
+        for example in examples:
+            yield from split_text(tokenizer, example.question).words
+
+    def _context(self, text: str, tokenizer: ElmoTokenizer) -> ContextWords:
+        """The first words of a context. Many questions share it, so that it is split once."""
+        if text not in self._split:
+            words, spans = split_text(tokenizer, text)
+            self._split[text] = ContextWords(words[:MAX_CONTEXT], spans[:MAX_CONTEXT])
+        return self._split[text]
+
+    def features(self, example: Question, tokenizer: ElmoTokenizer) -> dict[str, Any]:
+        question, context = split_text(tokenizer, example.question).words, self._context(example.context, tokenizer)
+        length = len(question) + len(context.words) + 4
+        return {
+            "question": question,
+            "context": context.words,
+            "spans": context.spans,
+            "example": example,
+            "input_ids": range(length),
+            "positions": None if example.answers is None else self._positions(example, context, len(question) + 3),
+        }
+
+    def _positions(self, example: Question, context: ContextWords, first: int) -> tuple[int, int]:
+        """The first and the last word of the answer in a row whose context begins at `first`."""
+        if not example.answers:
+            return (0, 0) if self.allow_no_answer else (IGNORED, IGNORED)
+        answer = example.answers[0]
+        start, end = answer.start, answer.start + len(answer.text)
+        inside = [place for place, (begin, stop) in enumerate(context.spans) if begin < end and stop > start]
+        return (first + inside[0], first + inside[-1]) if inside else (IGNORED, IGNORED)  # beyond `MAX_CONTEXT`
+
+    def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
+        questions, contexts = ([feature[name] for feature in features] for name in ("question", "context"))
+        batch = tokenizer(
+            questions, contexts, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt"
+        )
+        if features[0]["positions"] is not None:
+            positions = torch.tensor([feature["positions"] for feature in features])
+            batch["start_positions"], batch["end_positions"] = positions.unbind(dim=1)
+        return batch
+
+    def check_variety(self, examples: Sequence[Question], source: str):
+        if not any(example.answers for example in examples):
+            raise TextError(f"{source}: not a single question has an answer, so there is nothing to learn.")
+
+    def metrics(
+        self, prediction: EvalPrediction, features: Sequence[dict[str, Any]] = (), config: ElmoConfig | None = None
+    ) -> dict[str, float]:
+        logits = np.stack([np.asarray(part) for part in prediction.predictions[:2]], axis=1)  # (examples, 2, words)
+        max_words = (config or ElmoConfig()).max_answer_words
+        predicted = [self._answer(feature, row, max_words) for feature, row in zip(features, logits, strict=True)]
+        return answer_metrics(predicted, [answer_texts(feature["example"]) for feature in features])
+
+    def _answer(self, feature: dict[str, Any], logits: np.ndarray, max_words: int) -> str:
+        """The best answer from a row of logits `(2, words)`."""
+        row, spans = torch.from_numpy(logits).float(), feature["spans"]
+        first = len(feature["question"]) + 3  # <S> question </S> <S> context </S>
+        best = best_spans(*row[:, first : first + len(spans)], max_words, 1)
+        if not best or (self.allow_no_answer and float(row[:, 0].sum()) > best[0].score):
+            return ""
+        return feature["example"].context[spans[best[0].start][0] : spans[best[0].end][1]]
+
+
+def answer_texts(question: Question) -> list[str]:
+    """The accepted answers to a question; none if it has no answer."""
+    return [answer.text for answer in question.answers or ()]
+
+
+__all__ = ["MAX_CONTEXT", "QuestionAnsweringTask", "answer_texts"]

@@ -1,0 +1,306 @@
+# Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
+"""
+Question answering: the span of a context that answers a question.
+
+The network is that of the paper, a simplified Clark & Gardner (2018, https://arxiv.org/abs/1710.10723): a BiLSTM reads
+question and context, attention in both directions joins them (BiDAF, Seo et al. 2017), and self-attention over the
+context is added as a residual. The recurrent layers are LSTMs here, and GRUs there.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers.modeling_outputs import QuestionAnsweringModelOutput
+from transformers.utils import can_return_tuple
+
+from .answer_spans_elmo import answer_batch
+from .checks_elmo import check_integers
+from .configuration_elmo import ElmoConfig
+from .modeling_heads_elmo import ElmoTaskModel
+from .pooling_elmo import ElmoSentences, word_mask
+from .products_elmo import matmul
+from .task_layers_elmo import ElmoTaskLinear, ElmoTaskLSTM, masked_softmax
+
+# The logit of a position that cannot be an answer: the sum of two is still finite.
+IMPOSSIBLE = -1e30
+
+
+class ElmoTrilinearScores(nn.Module):
+    """
+    The scores `w · [a; b; a * b]` of all pairs of words of two texts.
+
+    Args:
+        size (`int`): The size of a word's vector.
+    """
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.first = ElmoTaskLinear(size, 1, bias=False)
+        self.second = ElmoTaskLinear(size, 1, bias=False)
+        self.product = ElmoTaskLinear(size, 1, bias=False)
+
+    def forward(self, words: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        """`(rows, words, size)`, `(rows, others, size)` → `(rows, words, others)`"""
+        return matmul(words * self.product.weight, others.mT) + self.first(words) + self.second(others).mT
+
+
+class ElmoBidaf(nn.Module):
+    """
+    Attention between a context and a question, in both directions.
+
+    Args:
+        input_size (`int`): The size of a word's vector.
+        size (`int`): The size of the output.
+        dropout (`float`): Dropout before the output layer, in training only.
+    """
+
+    def __init__(self, input_size: int, size: int, dropout: float = 0.0):
+        super().__init__()
+        self.scores = ElmoTrilinearScores(input_size)
+        self.project = ElmoTaskLinear(4 * input_size, size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, context, question, context_mask, question_mask) -> torch.Tensor:
+        """
+        Args:
+            context: `(rows, words, input_size)`
+            question: `(rows, question words, input_size)`
+            context_mask, question_mask: `(rows, words)` and `(rows, question words)`, true for words.
+
+        Returns:
+            `(rows, words, size)`
+        """
+        is_question = question_mask.unsqueeze(1)
+        scores = self.scores(context, question)  # (rows, words, question words)
+        of_question = matmul(masked_softmax(scores, is_question), question)  # (rows, words, input_size)
+        highest = scores.masked_fill(~is_question, torch.finfo(scores.dtype).min).amax(dim=-1)  # (rows, words)
+        of_context = matmul(masked_softmax(highest, context_mask).unsqueeze(1), context)  # (rows, 1, input_size)
+        joined = torch.cat([context, of_question, context * of_question, of_context * of_question], dim=-1)
+        return torch.relu(self.project(self.dropout(joined)))
+
+
+class ElmoContextAttention(nn.Module):
+    """
+    Self-attention over the context, from each word to all others, added to its input.
+
+    Args:
+        size (`int`): The size of a word's vector, even.
+        dropout (`float`): Dropout before its layers, in training only.
+    """
+
+    def __init__(self, size: int, dropout: float = 0.0):
+        super().__init__()
+        self.recurrent = ElmoTaskLSTM(size, size // 2)
+        self.scores = ElmoTrilinearScores(size)
+        self.project = ElmoTaskLinear(3 * size, size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, words: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """`(rows, words, size)` and its mask `(rows, words)` → `(rows, words, size)`"""
+        read = self.dropout(self.recurrent(self.dropout(words), mask))
+        is_self = torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
+        attended = matmul(masked_softmax(self.scores(read, read), mask.unsqueeze(1) & ~is_self), read)
+        joined = torch.cat([read, attended, read * attended], dim=-1)
+        return words + torch.relu(self.project(joined))
+
+
+class ElmoNoAnswer(nn.Module):
+    """
+    The scores of "there is no answer", from the words that the spans would most likely begin and end with.
+
+    Args:
+        size (`int`): The size of a word's vector.
+    """
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.hidden = ElmoTaskLinear(2 * size, size)
+        self.score = ElmoTaskLinear(size, 2)
+
+    def forward(self, words: torch.Tensor, logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """`(rows, words, size)`, start and end logits `(rows, words, 2)`, `(rows, words)` → `(rows, 2)`"""
+        weights = masked_softmax(logits.mT, mask.unsqueeze(1))  # (rows, 2, words)
+        ends = matmul(weights.to(words.dtype), words).flatten(1)  # (rows, 2 * size)
+        return self.score(torch.relu(self.hidden(ends)))
+
+
+class ElmoForQuestionAnswering(ElmoTaskModel):
+    """
+    Finds the answer to a question in a context. The inputs are pairs, question first, as for any such model:
+    `tokenizer(question, context)`.
+
+    With `config.allow_no_answer` the `<S>` in front of the question stands for "there is no answer".
+
+    Args:
+        config ([`ElmoConfig`]): The sizes of the biLM and the head (`elmo_places`, `num_task_layers`,
+            `max_answer_words`, `allow_no_answer` ...).
+
+    Example:
+
+    ```python
+    >>> from transformers import AutoModelForQuestionAnswering
+    >>> import elmo_hf
+
+    >>> model = AutoModelForQuestionAnswering.from_pretrained(elmo_hf.default_model(), elmo_places="both")
+    ```"""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__(config)
+        size, dropout = 2 * config.task_layer_size, config.classifier_dropout
+        self.bidaf = ElmoBidaf(self._output_size, size, dropout)
+        self.self_attention = ElmoContextAttention(size, dropout)
+        self.span_scores = ElmoTaskLinear(size, 2)
+        self.no_answer = ElmoNoAnswer(size) if config.allow_no_answer else None
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        char_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        start_positions: torch.LongTensor | None = None,
+        end_positions: torch.LongTensor | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: int | torch.Tensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        output_attentions: bool | None = None,
+    ) -> QuestionAnsweringModelOutput:
+        r"""
+        Args:
+            input_ids (`(batch, words)`, *optional*): Rows of the table of word vectors, if there is one.
+            char_ids (`(batch, words, max_characters_per_token)`): Character ids.
+            attention_mask (`(batch, words)`, *optional*): 1 for words and boundaries.
+            token_type_ids (`(batch, words)`): 0 for the question, 1 for the context.
+            start_positions, end_positions (`(batch,)`, *optional*): The first and the last word of the answer in the
+                row, a word of the context; the position of the first `<S>` if there is no answer; -100 to leave an
+                example out of the loss.
+            output_hidden_states (`bool`, *optional*): Whether to return the biLM's layers.
+            num_items_in_batch (`int`, *optional*): Divides the summed loss. Default: the number of answers.
+            inputs_embeds, output_attentions: Must be `None` or `False`; callers of stock heads pass them.
+
+        Returns:
+            `start_logits` and `end_logits` `(batch, words)`, -1e30 at positions that cannot be an answer.
+        """
+        self._refuse_stock_arguments(inputs_embeds, output_attentions)
+        mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
+        segments = self._check_pairs(self._segments(token_type_ids, mask), mask)
+        layers = self._bilm_layers(input_ids, char_ids, mask, segments)  # (batch, words, hidden_size) each
+        is_word = word_mask(self.config, input_ids, char_ids, mask)  # (batch, words), without boundaries
+        question, context = (ElmoSentences.of(is_word & (segments == segment)) for segment in (0, 1))
+
+        read = [self._read(part, layers, input_ids) for part in (context, question)]
+        words = self.bidaf(*read, context.mask, question.mask)  # (batch, context words, 2 * task_layer_size)
+        words = self.self_attention(words, context.mask)  # (batch, context words, 2 * task_layer_size)
+        scores = self.span_scores(self.dropout(words))  # (batch, context words, 2)
+        logits = self._logits(words, scores, context, is_word & (segments == 1), mask)  # (batch, words, 2)
+        start_logits, end_logits = logits.movedim(-1, 0).contiguous()  # (batch, words) each
+
+        loss: torch.Tensor | None = None
+        if start_positions is not None and end_positions is not None:
+            loss = self._loss(logits, start_positions, end_positions, num_items_in_batch)
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        output: dict[str, Any] = {"loss": loss, "start_logits": start_logits, "end_logits": end_logits}
+        output["hidden_states"] = layers if output_hidden_states else None
+        return QuestionAnsweringModelOutput(**output)
+
+    @staticmethod
+    def _check_pairs(segments: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor:
+        remedy = "give pairs, as tokenizer(question, context), and `token_type_ids`."
+        if segments is None:
+            if bool(mask.any()):
+                raise ValueError(f"This model reads a question and a context: {remedy}")
+            return torch.zeros_like(mask, dtype=torch.long)  # a batch without words
+        if bool(((segments[mask] < 0) | (segments[mask] > 1)).any()):
+            raise ValueError("`token_type_ids` must be 0 for the question and 1 for the context.")
+        if bool(mask.any()) and not bool((segments[mask] == 1).any()):
+            raise ValueError(f"There is no context (`token_type_ids` is never 1): {remedy}")
+        return segments
+
+    def _read(self, part: ElmoSentences, layers: Sequence[torch.Tensor], input_ids) -> torch.Tensor:
+        """The words of questions or contexts `(batch, longest, _output_size)`: [h; ELMo]."""
+        gathered = [part.gather(layer) for layer in layers]  # (batch, longest, hidden_size) each
+        words = self._task_inputs(gathered, input_ids, part)  # (batch, longest, input size)
+        if self.task_lstm is not None:
+            words = self.task_lstm(self.dropout(words), part.mask)  # (batch, longest, 2 * task_layer_size)
+        return self._add_output_mix(self.dropout(words), gathered, part)
+
+    def _logits(self, words, scores, context: ElmoSentences, is_context, mask) -> torch.Tensor:
+        """The scores of context words `(batch, longest, 2)` at their places in the row, `(batch, words, 2)`."""
+        scores = scores.float()
+        logits = context.scatter(scores).masked_fill(~is_context.unsqueeze(-1), IMPOSSIBLE)
+        if self.no_answer is not None and mask.shape[1]:
+            first = self._first_places(mask)[:, None, None].expand(-1, 1, 2)
+            logits = logits.scatter(1, first, self.no_answer(words, scores, context.mask).float().unsqueeze(1))
+        return logits
+
+    @staticmethod
+    def _first_places(mask: torch.Tensor) -> torch.Tensor:
+        """The position of the first `<S>` in each row, `(batch,)`."""
+        return mask.int().argmax(dim=1)
+
+    def _loss(self, logits: torch.Tensor, start: torch.Tensor, end: torch.Tensor, num_items) -> torch.Tensor:
+        rows, words, _ = logits.shape
+        positions = []
+        for name, given in (("start_positions", start), ("end_positions", end)):
+            if given.shape not in ((rows,), (rows, 1)):
+                raise ValueError(f"`{name}` must have shape {(rows,)}, found {tuple(given.shape)}.")
+            check_integers(name, given)
+            positions.append(given.long().flatten())
+        wanted = torch.stack(positions, dim=1).to(logits.device)  # (rows, 2)
+        is_given = (wanted != -100).all(dim=1)
+        place = wanted.clamp(0, max(words - 1, 0)).unsqueeze(1)  # (rows, 1, 2)
+        is_outside = (wanted < 0) | (wanted >= words)
+        if words:
+            is_outside |= logits.detach().gather(1, place).squeeze(1) <= IMPOSSIBLE
+        if bool((is_outside & is_given.unsqueeze(1)).any()):
+            row = int((is_outside & is_given.unsqueeze(1)).any(dim=1).nonzero()[0])
+            raise ValueError(
+                f"Row {row}: `start_positions` and `end_positions` {wanted[row].tolist()} are no words of the context. "
+                "Give -100 to leave the example out; for questions without an answer, load the model with "
+                "allow_no_answer=True and give the position of the first <S>."
+            )
+        wanted = wanted.masked_fill(~is_given.unsqueeze(1), -100)
+        items = is_given.sum()
+        summed = functional.cross_entropy(logits.transpose(1, 2).flatten(0, 1), wanted.flatten(), reduction="sum") / 2
+        divisor = items.clamp(min=1) if num_items is None else num_items
+        return summed / divisor + self._mixer_loss(items, num_items)
+
+    def answer(
+        self,
+        tokenizer: Any,
+        question: str | Sequence[str],
+        context: str | Sequence[str],
+        n_best: int = 1,
+        batch_size: int = 16,
+        max_words: int = 400,
+        stride: int = 100,
+    ) -> list[dict[str, Any]] | list[list[dict[str, Any]]]:
+        """
+        Answers questions. A long context is read in overlapping windows, so that memory and time stay bounded.
+
+        Args:
+            tokenizer ([`ElmoTokenizer`]): The tokenizer of the model.
+            question, context: One of each, or lists of the same length.
+            n_best: The number of answers per question.
+            batch_size: Windows per batch.
+            max_words: The number of context words per window.
+            stride: The number of words that neighbouring windows share.
+
+        Returns:
+            The best answers to the question, or to each question of a list: `answer`, its `start` and `end` in the
+            characters of the context, and its `score`, a probability. "There is no answer" has the answer `""` from 0
+            to 0. There are none for a context without words.
+        """
+        is_single = isinstance(question, str) and isinstance(context, str)
+        questions, contexts = ([question], [context]) if is_single else (question, context)
+        answers = answer_batch(self, tokenizer, questions, contexts, n_best, batch_size, max_words, stride)
+        return answers[0] if is_single else answers
+
+
+__all__ = ["IMPOSSIBLE", "ElmoForQuestionAnswering"]
