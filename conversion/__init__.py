@@ -1,4 +1,4 @@
-"""Foreign ELMo checkpoints to and from folders that `from_pretrained` loads: one file a format."""
+"""Foreign ELMo checkpoints to and from folders that `from_pretrained` loads: one file per format."""
 
 from elmo_hf.errors import ConversionError
 

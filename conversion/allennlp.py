@@ -41,7 +41,7 @@ SCALAR_MIXES_FILE = "scalar_mixes.json"
 # How archives are compressed, by their first bytes.
 COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 CHAR_EMBEDDING = "_token_embedder._char_embedding_weights"
-# What an archive's members are for, by the end of their names.
+# The purpose of an archive's members, by the end of their names.
 MEMBERS = {
     "weights": r"(^|/)(weights|best|model)[^/]*\.th$",
     "experiment": r"(^|/)config\.json$",
@@ -51,7 +51,7 @@ MEMBERS = {
 
 
 class Archive(NamedTuple):
-    """What an AllenNLP file holds of use: the tensors, the experiment's config, the biLM's options, the words."""
+    """The content of an AllenNLP file: the tensors, the experiment's config, the biLM's options, the words."""
 
     tensors: dict[str, torch.Tensor]
     experiment: dict[str, Any]
@@ -142,7 +142,7 @@ def _holds_language_model(archive: Archive, options: Any, vocab: Any, path: str 
 
 
 def _bilm_tensors(archive: Archive, path: str | os.PathLike) -> tuple[str, dict[str, torch.Tensor]]:
-    """What stands before the names of the biLM's tensors, and these."""
+    """The prefix of the names of the biLM's tensors, and these tensors."""
     prefix = _bilm_prefix(archive.tensors, path)
     return prefix, _below(prefix, archive.tensors, "_token_embedder.", "_elmo_lstm.")
 
@@ -170,7 +170,7 @@ def read_archive(path: str | os.PathLike) -> Archive:
         members = _read_members(_BoundedFile(plain, len(data), path), path)
     except ConversionError:
         raise
-    except Exception as error:  # by the place of the damage: OSError, TarError, EOFError, zlib.error ...
+    except Exception as error:  # depending on the damage: OSError, TarError, EOFError, zlib.error ...
         raise ConversionError(f"{path} is no readable archive (truncated or damaged): {error}") from error
     weights, experiment, options, vocabulary = (members.get(use) for use in MEMBERS)
     if weights is None:
@@ -209,7 +209,7 @@ class _BoundedFile:
         return self._file.tell()
 
     def check_member(self, member: tarfile.TarInfo):
-        """Refuses a member that is too large; of a sparse one the archive holds less than is read."""
+        """Refuses a member that is too large. A sparse member is larger when it is read than in the archive."""
         self._check(member.size)
 
     def _check(self, size: int):
@@ -217,7 +217,7 @@ class _BoundedFile:
 
 
 def _read_members(file: _BoundedFile, path: Path) -> dict[str, bytes]:
-    """The contents of the `MEMBERS`. Links, devices and files whose names lead elsewhere are passed over."""
+    """The contents of the `MEMBERS`. Links, devices and files with a path outside the archive are skipped."""
     contents = {}
     with tarfile.open(fileobj=cast(BinaryIO, file), mode="r:") as tar:
         for member in tar:
@@ -236,7 +236,7 @@ def _read_members(file: _BoundedFile, path: Path) -> dict[str, bytes]:
 
 
 def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
-    """What stands before the names of the biLM's tensors."""
+    """The prefix of the names of the biLM's tensors."""
     prefixes = [name.removesuffix(CHAR_EMBEDDING) for name in tensors if name.endswith(CHAR_EMBEDDING)]
     if not prefixes:
         raise ConversionError(
@@ -250,7 +250,7 @@ def _bilm_prefix(tensors: dict[str, torch.Tensor], path) -> str:
 
 
 def _below(prefix: str, tensors: dict[str, torch.Tensor], *parts: str) -> dict[str, torch.Tensor]:
-    """The tensors whose names go on after the prefix with one of `parts`, by the rest of their names."""
+    """The tensors whose names continue with one of `parts` after the prefix, by the rest of their names."""
     names = tuple(prefix + part for part in parts)
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(names)}
 
@@ -269,7 +269,7 @@ def scalar_mixes(tensors: dict[str, torch.Tensor], prefix: str, num_layers: int,
 
 
 def config_of(archive: Archive, tensors: dict[str, torch.Tensor], source) -> ElmoConfig:
-    """Sizes from the biLM's tensors; what shapes do not tell from the options, else as in the released models."""
+    """The config: sizes from the tensors' shapes, the rest from the options, or else as in the released models."""
 
     def count(pattern: str) -> int:
         return next(number for number in range(len(tensors) + 1) if pattern.format(number) not in tensors)
@@ -311,7 +311,7 @@ def config_of(archive: Archive, tensors: dict[str, torch.Tensor], source) -> Elm
 
 def _check_agreement(stated: ElmoConfig, found: dict[str, Any]):
     for field, value in found.items():
-        # AllenNLP projects also where the sizes are equal already.
+        # AllenNLP has a projection even if the sizes are equal.
         said = stated.output_size if field == "projection_size" else getattr(stated, field)
         if said != value:
             raise ValueError(f"they say {field} = {said}, the weights have {value}.")
@@ -349,7 +349,7 @@ def model_of(config: ElmoConfig, tensors: dict[str, torch.Tensor], source) -> El
 
 
 def allennlp_views(model: ElmoModel) -> Views:
-    """For every tensor of AllenNLP's biLM the parameters that it holds, but for signs and forget bias."""
+    """The parameters in each tensor of AllenNLP's biLM; signs and the forget bias differ."""
     check_float(model)
     encoder, characters = model.token_encoder, model.token_encoder.characters
     views = {
@@ -369,7 +369,7 @@ def allennlp_views(model: ElmoModel) -> Views:
 
 
 def recurrent_views(model: ElmoModel) -> dict[str, list[torch.Tensor]]:
-    """For every tensor of AllenNLP's recurrent layers the parameters that it holds, but for the forget bias."""
+    """The parameters in each tensor of AllenNLP's recurrent layers; the forget bias differs."""
     views = {}
     for index, layer in enumerate(model.layers):
         for place, direction in enumerate(("forward", "backward")):

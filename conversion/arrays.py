@@ -1,4 +1,4 @@
-"""Foreign arrays into a model: every name, shape and value is checked, and nothing may be left over."""
+"""Copies foreign arrays into a model. All names, shapes and values are checked; each array must be used."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ Views = Mapping[str, list[torch.Tensor]]
 
 
 def check_float(model: ElmoModel):
-    """Refuses a model in int8, of which other formats know nothing."""
+    """Refuses a model in int8, which other formats cannot store."""
     if model.layers[0].is_quantized:
         raise ConversionError("This model's weights are int8: convert those that it was made from.")
 
 
 def count_values(views: Views) -> int:
-    """How many numbers the arrays hold."""
+    """The number of values in the arrays."""
     return sum(view.numel() for parts in views.values() for view in parts)
 
 
@@ -47,7 +47,7 @@ def _shape(array) -> tuple[int, ...] | None:
 
 
 def fill_views(views: Views, found: Mapping[str, torch.Tensor], source):
-    """Copies checked arrays into the views, refusing what are no finite floats in fp32."""
+    """Copies checked arrays into the views. Refuses values that are not finite in fp32."""
     check_arrays(views, found, source)
     for name, parts in views.items():
         values = found[name]

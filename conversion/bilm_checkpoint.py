@@ -29,14 +29,14 @@ from .tf_checkpoint import TensorFlowCheckpoint, Variable
 SCOPE = "lm/"
 EMBEDDING, SOFTMAX_WEIGHT, SOFTMAX_BIAS = "lm/embedding", "lm/softmax/W", "lm/softmax/b"
 STATE_FILE, VOCAB_FILE = "checkpoint", "vocab.txt"
-# What may follow the common part of a checkpoint's file names.
+# The endings of a checkpoint's file names after their common prefix.
 ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 CELL = re.compile(r"RNN_(?P<direction>\d)/RNN/MultiRNNCell/Cell(?P<layer>\d+)/LSTMCell/(?P<part>\w+)")
 PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
 
 
 class CheckpointFiles(NamedTuple):
-    """A checkpoint and what belongs to it: the prefix of its files, the options and the vocabulary."""
+    """A checkpoint and its files: the prefix of its files, the options and the vocabulary."""
 
     prefix: Path
     options: Path
@@ -88,7 +88,7 @@ def convert_bilm_checkpoint(
 def describe_bilm_checkpoint(
     checkpoint: str | os.PathLike, options: str | os.PathLike | None = None, vocab: str | os.PathLike | None = None
 ) -> ElmoConfig:
-    """The config of what [`convert_bilm_checkpoint`] converts, after a look at names and shapes of variables."""
+    """The config of what [`convert_bilm_checkpoint`] converts. Names and shapes of variables are checked."""
     files = find_checkpoint(checkpoint, options, vocab)
     source = TensorFlowCheckpoint(files.prefix)
     config, _ = read_settings(files, source)
@@ -125,11 +125,11 @@ def find_checkpoint(
 
 
 def _last_checkpoint(folder: Path) -> Path:
-    """The checkpoint that a folder's `checkpoint` file names, else its only one."""
+    """The checkpoint that a folder's `checkpoint` file names, or the only one in the folder."""
     prefixes = {ENDING.sub("", path.name) for path in folder.glob("*.index")}
     state = folder / STATE_FILE
     if state.is_file():
-        # The path may be one of the machine that it was trained on: the name counts.
+        # The path may be one on the machine that trained the model: only its name is used.
         named = re.search(r'^model_checkpoint_path: "([^"\n]*)"', state.read_text("utf-8", "replace"), re.MULTILINE)
         name = re.split(r"[/\\]", named[1])[-1] if named else ""
         if name in prefixes:
@@ -171,7 +171,7 @@ def read_bilm_checkpoint(config: ElmoConfig, source: TensorFlowCheckpoint) -> El
 
 
 def check_variables(config: ElmoConfig, source: TensorFlowCheckpoint) -> Mapping[str, Variable]:
-    """The variables of the model, without those of the optimiser, after a look at names and shapes."""
+    """The variables of the model, without those of the optimiser. Names and shapes are checked."""
     with torch.device("meta"):
         model = ElmoForPreTraining(config)
     tied = config.uses_words and SOFTMAX_WEIGHT not in source.variables
@@ -186,12 +186,12 @@ def check_variables(config: ElmoConfig, source: TensorFlowCheckpoint) -> Mapping
 
 
 def _belongs_to_optimizer(name: str, variable: Variable, expected: Views) -> bool:
-    """Whether an optimiser keeps this of a variable of the model (`…/Adagrad`, `…/Adam_1`), or of its own steps."""
+    """Whether a variable is part of an optimiser's state (`…/Adagrad`, `…/Adam_1`, its step count)."""
     return name.rpartition("/")[0] in expected or not variable.shape
 
 
 def checkpoint_views(model: ElmoForPreTraining, tied: bool = False) -> Views:
-    """For every variable of a checkpoint the parameters that it holds; see [`bilm_views`]."""
+    """The parameters in each variable of a checkpoint; see [`bilm_views`]."""
     elmo: ElmoModel = model.elmo
     views = {_variable_name(name, model.config): parts for name, parts in bilm_views(elmo).items()}
     views[SOFTMAX_BIAS] = [model.softmax.bias.detach()]

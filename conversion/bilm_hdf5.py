@@ -69,7 +69,7 @@ def load_bilm_hdf5(
 def describe_bilm_hdf5(
     options: str | os.PathLike, weights: str | os.PathLike, vocab: str | os.PathLike | None = None
 ) -> ElmoConfig:
-    """The config of original files, after a look at the names and shapes of the weights."""
+    """The config of original files. The names and shapes of the weights are checked."""
     config, _ = _read_settings(options, vocab)
     with torch.device("meta"):
         expected = bilm_views(ElmoModel(config))
@@ -108,7 +108,7 @@ def export_bilm_hdf5(model: str | os.PathLike, out: str | os.PathLike) -> Path:
 
 
 def _load(model: str | os.PathLike) -> tuple[ElmoModel, ElmoTokenizer]:
-    """A saved model, complete and nothing else, and its tokenizer."""
+    """A saved model and its tokenizer. Missing and unexpected weights are refused."""
     try:
         kind = PreTrainedConfig.get_config_dict(model)[0].get("model_type")
         if kind != ElmoConfig.model_type:
@@ -119,7 +119,7 @@ def _load(model: str | os.PathLike) -> tuple[ElmoModel, ElmoTokenizer]:
         tokenizer = ElmoTokenizer.from_pretrained(model)
     except ConversionError:
         raise
-    except Exception as error:  # by the file that is missing or damaged: OSError, SafetensorError, TypeError ...
+    except Exception as error:  # depending on the missing or damaged file: OSError, SafetensorError, TypeError ...
         raise ConversionError(f"{model} is no model folder or name on the Hub that can be loaded: {error}") from error
     if report["missing_keys"]:
         raise ConversionError(f"{model} lacks the weights {', '.join(sorted(report['missing_keys']))}.")
@@ -146,7 +146,7 @@ def read_bilm_hdf5(config: ElmoConfig, weights: str | os.PathLike) -> ElmoModel:
 
 
 def _read_arrays(weights: str | os.PathLike, expected: Views, only_check: bool = False) -> dict[str, torch.Tensor]:
-    """All arrays of an HDF5 file as fp32, after a look at their names, shapes and types; or none, after that look."""
+    """All arrays of an HDF5 file as fp32, or none if only names, shapes and types are to be checked."""
     h5py = require_h5py()
     try:
         with h5py.File(weights, "r") as file:
@@ -164,12 +164,12 @@ def _read_arrays(weights: str | os.PathLike, expected: Views, only_check: bool =
             return {name: torch.from_numpy(dataset.astype("float32")[()]) for name, dataset in datasets.items()}
     except ConversionError:
         raise
-    except Exception as error:  # by the place of the damage: OSError, RuntimeError, KeyError, ValueError ...
+    except Exception as error:  # depending on the damage: OSError, RuntimeError, KeyError, ValueError ...
         raise ConversionError(f"{weights} cannot be read as HDF5 (missing, truncated or foreign): {error}") from error
 
 
 def _memory(dataset: Any) -> int:
-    """Bytes that reading an HDF5 dataset takes: a chunk is read as a whole, and may be larger than the dataset."""
+    """The memory for reading an HDF5 dataset. Chunks are read whole and may be larger than the dataset."""
     values = max(dataset.size, math.prod(dataset.chunks or (0,)))
     return values * max(dataset.dtype.itemsize, 4)
 
@@ -188,7 +188,7 @@ def write_bilm_hdf5(model: ElmoModel, options: str | os.PathLike, weights: str |
 
 
 def count_parameters(model: ElmoModel) -> int:
-    """How many values the original format has for this biLM: no mixer, and no character row for padding."""
+    """The number of values in the original format: without the mixer and the characters' padding row."""
     return count_values(bilm_views(model))
 
 
@@ -226,7 +226,7 @@ def bilm_views(model: ElmoModel) -> Views:
 
 
 def bilm_options(config: ElmoConfig) -> dict[str, Any]:
-    """The original's options for a config, refusing what they cannot say."""
+    """The original's options for a config. Settings that they cannot express are refused."""
     _check_expressible(config)
     options: dict[str, Any] = {
         "bidirectional": config.directions == "both",
@@ -261,7 +261,7 @@ def _check_expressible(config: ElmoConfig):
         "forget_bias": config.forget_bias != 1,
         "char_vocab_size": config.uses_characters and config.char_vocab_size != 262,
         "char_pad_id": config.uses_characters and config.char_pad_id != 261,
-        # Projections are left out exactly where the sizes are equal already.
+        # The original has a projection if and only if the sizes differ.
         "token_projection": config.token_projection != (config.feature_size != config.output_size),
         "projection_size": config.projection_size == config.cell_size,
         "word_embedding_size": config.uses_words and config.word_embedding_size != config.output_size,
@@ -272,7 +272,7 @@ def _check_expressible(config: ElmoConfig):
 
 
 def require_h5py():
-    """The package h5py, or the remedy where it is missing."""
+    """The package h5py. If it is missing, the error names the remedy."""
     try:
         return import_extra("h5py", "original weights")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""A look at a converted model: numbers that a person can compare with the original's."""
+"""Figures of a converted model that a person can compare with those of the original."""
 
 import os
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ POLYNOMIAL = 0x82F63B78  # reflected
 ALL_ONES = 0xFFFFFFFF
 MASK_DELTA = 0xA282EAD8
 LANES = 4096  # a power of two
-MOST_WORDS_PER_LANE = 256  # a power of two; 4 MB per round
+MAX_WORDS_PER_LANE = 256  # a power of two; 4 MB per round
 
 
 def crc32c(data: bytes | memoryview | np.ndarray) -> int:
@@ -22,7 +22,7 @@ def crc32c(data: bytes | memoryview | np.ndarray) -> int:
     register, done = ALL_ONES, 0
     while done < len(values):
         words = 1
-        while words < MOST_WORDS_PER_LANE and 4 * words * LANES < len(values) - done:
+        while words < MAX_WORDS_PER_LANE and 4 * words * LANES < len(values) - done:
             words *= 2
         piece = values[done : done + 4 * words * LANES]
         register = _after_zeros(register, len(piece)) ^ _register(piece, words)
@@ -52,7 +52,7 @@ def _register(piece: np.ndarray, words: int) -> int:
 
 
 def _after_zeros(register: int, count: int) -> int:
-    """The register after so many zero bytes."""
+    """The register after this many zero bytes."""
     for power in range(count.bit_length()):
         if count >> power & 1:
             register = int(_through(np.array([register], dtype=np.uint32), power)[0])
@@ -67,7 +67,7 @@ def _through(registers: np.ndarray, power: int) -> np.ndarray:
 
 @functools.cache
 def _zero_tables(power: int) -> np.ndarray:
-    """What `2**power` zero bytes make of each value of the lower and of the upper half of a register, `(2, 65536)`."""
+    """Registers after `2**power` zero bytes, by the value of their lower and upper half, `(2, 65536)`."""
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     if power == 0:
         images = bits

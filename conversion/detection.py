@@ -29,7 +29,7 @@ HDF5_ENDINGS, ALLENNLP_ENDINGS = (".hdf5", ".h5"), (".th", ".tar.gz")
 ALLENNLP_NAMES = ("model.tar.gz", "best.th", "weights.th")  # the first one may hold the options too
 PICKLES = (TOKEN_EMBEDDER_FILE, ENCODER_FILE)
 VOCAB_FILE = "vocab.txt"
-# The fields of a config that are of interest for every model.
+# The config fields that are shown for every model.
 SHOWN = ("token_inputs", "vocab_size", "token_projection", "num_hidden_layers", "cell_size", "projection_size")
 SHOWN += ("cell_clip", "projection_clip", "forget_bias", "skip_connections", "directions", "dropout")
 KNOWN = (
@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of the config that say what the model is; those of heads and training are left out."""
+        """The config fields that describe the model, without those of heads and training."""
         config = self.config
         names = [*SHOWN]
         if config.uses_characters:
@@ -162,7 +162,7 @@ def _checkpoint(path: Path, given: dict[str, Path]) -> Detected:
 
 
 def _hdf5(weights: Path, given: dict[str, Path]) -> Detected:
-    """Weights, and the options and the vocabulary beside them."""
+    """The weights, and the options and the vocabulary in the same folder."""
     files = {"weights": weights}
     if "options" not in given:
         folder = weights.parent
@@ -246,7 +246,7 @@ def plan_conversion(
 
 
 def _converters() -> dict[str, tuple[Callable[..., Path], Callable[..., tuple[ElmoConfig, bool]]]]:
-    """For each format: what converts its files, and what reads config and presence of a softmax."""
+    """Per format: a function that converts its files, and one that reads its config and if it has a softmax."""
 
     def chosen(files: dict[str, Path], *names: str) -> dict[str, Any]:
         return {name: files.get(name) for name in names}

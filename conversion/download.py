@@ -27,17 +27,17 @@ from .provenance import file_sha256
 
 CHUNK = 2**20
 TIMEOUT = 60  # seconds without a byte
-PAUSES = (1, 2, 4, 8)  # seconds before each new attempt; anew from the first after every attempt that brought bytes
-PASSING = (408, 429, 500, 502, 503, 504)  # answers that may be better soon
+PAUSES = (1, 2, 4, 8)  # seconds before each new attempt; an attempt that received bytes starts again at the first
+PASSING = (408, 429, 500, 502, 503, 504)  # status codes of temporary failures
 BROKEN = (ConnectionError, TimeoutError, http.client.HTTPException, urllib.error.URLError, ssl.SSLError)
 
 
 class DownloadError(OSError):
-    """A file that could not be had; the message says from where, why, and what to do."""
+    """A failed download. The message names the address, the cause and the remedy."""
 
 
 class _BrokenOffError(Exception):
-    """A connection that ended before the file did, or an answer that may be better soon."""
+    """A connection that ended too early, or a temporary failure of the server."""
 
 
 def download(
@@ -86,7 +86,7 @@ def download(
 
 
 def _fetch(url: str, target: Path, part: Path, size: int | None, pauses: Sequence[float]):
-    """Attempts until the part is complete; gives up after as many in a row that brought nothing as there are pauses."""
+    """Tries until the part is complete. Gives up after `len(PAUSES)` attempts in a row without new bytes."""
     failures = 0
     while True:
         before = _length(part)
@@ -105,7 +105,7 @@ def _fetch(url: str, target: Path, part: Path, size: int | None, pauses: Sequenc
 
 
 def _attempt(url: str, target: Path, part: Path, size: int | None):
-    """One connection: what is missing of the part, or all of it."""
+    """One attempt: fetches the missing rest of the part, or the whole file."""
     done, mark = _length(part), _read_mark(target)
     headers = {"User-Agent": f"elmo-hf/{__version__}", "Accept-Encoding": "identity"}
     if done and mark.get("url") == url and mark.get("etag"):
@@ -115,7 +115,7 @@ def _attempt(url: str, target: Path, part: Path, size: int | None):
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 416 and error.headers.get("Content-Range", "").endswith(f"/{done}"):
-                return  # nothing was missing but the last step
+                return  # the part was complete and only had to be moved
             if error.code == 416:
                 part.unlink(missing_ok=True)
                 raise _BrokenOffError("the server has another version now") from error
@@ -136,7 +136,7 @@ def _attempt(url: str, target: Path, part: Path, size: int | None):
         _check_space(part, (total or 0) - done)
         if not done:
             etag = response.headers.get("ETag", "")
-            part.write_bytes(b"")  # before the mark: old bytes must never stand under a new one
+            part.write_bytes(b"")  # before the mark is written: it must never describe older bytes
             _write_mark(target, {"url": url, "etag": None if etag.startswith("W/") else etag or None})
         _save_body(response, part, done, size if total is None else total)
         if size is not None and _length(part) > size:
@@ -147,7 +147,7 @@ def _attempt(url: str, target: Path, part: Path, size: int | None):
 def _save_body(response, part: Path, done: int, total: int | None):
     """Appends the answer to what is done of the part, up to the first bytes beyond its size, if that is known."""
     name = part.name.removesuffix(".part")
-    # No bar where nobody looks at one, in a log file say.
+    # No bar if the output is not a terminal.
     with (
         open(part, "ab" if done else "wb") as file,
         tqdm(total=total, initial=done, desc=name, unit="B", unit_scale=True, disable=None) as bar,
@@ -161,7 +161,7 @@ def _save_body(response, part: Path, done: int, total: int | None):
 
 
 def _read(response) -> bytes:
-    """The next bytes; none at the end, be it too early or not."""
+    """The next bytes; empty at the end of the response, even if that is too early."""
     try:
         return response.read1(CHUNK)
     except OSError as error:  # of the network, not of the disk
@@ -169,7 +169,7 @@ def _read(response) -> bytes:
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> str:
-    """A one-line message for an answer that will not change."""
+    """A one-line message for a permanent failure."""
     reasons = {
         401: "the server asks for a password",
         403: "the server does not give it to everyone",
@@ -181,7 +181,7 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
 
 
 def _check(path: Path, url: str, size: int | None, sha256: str | None):
-    """Refuses, and removes, a complete file that is not the expected one."""
+    """Removes a complete file that is not the expected one, and raises an error."""
     actual = path.stat().st_size
     problem = None
     if size is not None and actual != size:

@@ -123,11 +123,11 @@ def describe_elmoformanylangs(folder: str | os.PathLike) -> tuple[ElmoConfig, bo
     return read.config, has_softmax
 
 
-# ---- What the folder says
+# ---- Reading the folder
 
 
 def read_folder(folder: str | os.PathLike, splitting: str = "whitespace") -> ManyLangsFolder:
-    """Reads everything but the weights, and refuses what the original could not run."""
+    """Reads everything except the weights. Refuses models that the original could not run."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ConversionError(
@@ -143,7 +143,7 @@ def read_folder(folder: str | os.PathLike, splitting: str = "whitespace") -> Man
     encoder, embedder = (_part(architecture, name, source) for name in ("encoder", "token_embedder"))
     uses_words, uses_characters = _check_runs(encoder, embedder, source)
     characters = read_dictionary(folder / CHARACTERS_FILE, SPECIAL_CHARACTERS) if uses_characters else None
-    # Without a word table the dictionary is of use to a classifier alone.
+    # Without a word table only a classifier uses the dictionary.
     has_words = uses_words or (folder / WORDS_FILE).is_file()
     words = read_dictionary(folder / WORDS_FILE, (OOV, BOS, EOS, PAD)) if has_words else [OOV, BOS, EOS, PAD]
     slots = embedder.get("max_characters_per_token") if _name(embedder) == "cnn" else None
@@ -155,7 +155,7 @@ def read_folder(folder: str | os.PathLike, splitting: str = "whitespace") -> Man
         "num_hidden_layers": encoder["n_layers"],
         "cell_size": encoder["dim"],
         "projection_size": encoder["projection_dim"],
-        "cell_clip": encoder["cell_clip"] or None,  # the original takes 0 for no clipping
+        "cell_clip": encoder["cell_clip"] or None,  # 0 means no clipping in the original
         "projection_clip": encoder["proj_clip"] or None,
         "forget_bias": 0.0,
         "skip_connections": True,
@@ -182,7 +182,7 @@ def read_folder(folder: str | os.PathLike, splitting: str = "whitespace") -> Man
 
 
 def _architecture(folder: Path) -> tuple[dict[str, Any], Path | None]:
-    """The architecture file's content and path. What `config.json` names is a path on its author's machine."""
+    """The architecture file's content and path. The path in `config.json` is one on its author's machine."""
     stated = read_object(folder / CONFIG_FILE).get("config_path")
     if isinstance(stated, str):
         name = re.split(r"[/\\]", stated)[-1]
@@ -211,7 +211,7 @@ def _name(part: dict[str, Any]) -> str:
 
 
 def _check_runs(encoder: dict[str, Any], embedder: dict[str, Any], source) -> tuple[bool, bool]:
-    """Refuses what is no ELMo, and what the original could not run; whether the model has words, and characters."""
+    """Whether the model reads words, and characters. Refuses other models and those that the original could not run."""
     if _name(encoder) == "lstm":
         raise ConversionError(
             f"{source}: the encoder `lstm` is no ELMo, and is not converted. Every layer reads both directions, so "
@@ -356,7 +356,7 @@ def model_of(
 
 
 def _token_views(model: ElmoModel) -> Views:
-    """For every tensor of `token_embedder.pkl` the parameters that it holds, but for the signs of the highways."""
+    """The parameters in each tensor of `token_embedder.pkl`; the signs of the highways differ."""
     encoder, views = model.token_encoder, {}
     if encoder.word_embeddings is not None:
         views[WORD_TABLE] = [encoder.word_embeddings.weight[: model.config.vocab_size]]
@@ -375,7 +375,7 @@ def _token_views(model: ElmoModel) -> Views:
 
 
 def _encoder_views(model: ElmoModel) -> Views:
-    """For every tensor of `encoder.pkl` the parameters that it holds."""
+    """The parameters in each tensor of `encoder.pkl`."""
     return {name: [view.detach() for view in parts] for name, parts in recurrent_views(model).items()}
 
 
@@ -383,7 +383,7 @@ def _encoder_views(model: ElmoModel) -> Views:
 
 
 def _read_classifier(read: ManyLangsFolder) -> dict[str, torch.Tensor] | None:
-    """The classifier's tensors, where it predicted from the top layer; `None` where there is none of use."""
+    """The classifier's tensors; `None` if there is no classifier, or if it does not predict from the top layer."""
     path = read.folder / CLASSIFIER_FILE
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""What a conversion ends in: a complete model folder."""
+"""Writes the result of a conversion: a complete model folder."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 @contextmanager
 def full_disk_errors(out: str | os.PathLike) -> Generator[None]:
-    """Turns errors of a full disk, which name a temporary file or none, into one about the folder to write."""
+    """Errors of a full disk name a temporary file or no file: raises one that names the folder instead."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -35,7 +35,7 @@ def full_disk_errors(out: str | os.PathLike) -> Generator[None]:
 
 
 def _system_error(error: SafetensorError) -> int | None:
-    """The number of the operating system's error that safetensors ran into."""
+    """The operating system's error code in an error of safetensors."""
     match = re.search(r"\(os error (\d+)\)", str(error))
     return int(match[1]) if match else None
 

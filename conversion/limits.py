@@ -1,14 +1,14 @@
-"""What a foreign file may ask for: memory in proportion to its own size. A file that asks for more is refused first."""
+"""The memory that a foreign file may ask for is limited in proportion to its size, before it is allocated."""
 
 from elmo_hf.errors import ConversionError
 
-# Weights hardly shrink when they are compressed. What grows by more than this holds something else.
+# Weights hardly shrink when they are compressed: a file that expands by more than this holds something else.
 LARGEST_EXPANSION = 20
 ALWAYS_FINE = 64 * 2**20  # bytes
 
 
 def memory_limit(file_size: int) -> int:
-    """How many bytes of memory the content of a file of this many bytes may take."""
+    """The maximum memory, in bytes, for the content of a file of this size."""
     return max(ALWAYS_FINE, LARGEST_EXPANSION * file_size)
 
 

@@ -34,7 +34,7 @@ def parse_object(data: bytes, source) -> dict[str, Any]:
 
 @contextmanager
 def config_errors(source) -> Generator[None]:
-    """Turns what `ElmoConfig` refuses into a [`ConversionError`] that names the source."""
+    """Turns errors of `ElmoConfig` into a [`ConversionError`] that names the source."""
     try:
         yield
     except StrictDataclassError as error:

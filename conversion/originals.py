@@ -29,7 +29,7 @@ from .provenance import file_sha256, provenance
 
 ORIGINALS = Path(str(resources.files("elmo_hf.model_cards")))
 FACTS_FILE, CARD_FILE = "original.json", "README.md"
-# The fields that the vectors depend on, and the options tell.
+# The fields that the vectors depend on and that the options state.
 COMPARED = (
     "token_inputs",
     "directions",
@@ -71,7 +71,7 @@ class Original(NamedTuple):
 
 
 class Checks(NamedTuple):
-    """What was found in order, and what there was nothing to compare with."""
+    """What was verified, and what could not be compared."""
 
     done: list[str]
     not_done: list[str]

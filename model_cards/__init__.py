@@ -1,1 +1,1 @@
-"""Models described, one folder each: its card, and how it was made."""
+"""One folder per model: its card, and how it was made."""

@@ -87,7 +87,7 @@ def restore(folder: Path, run: Path, text: list[str], heldout: list[str]) -> Pro
 
 
 def _fill_averages(trainer: Pretrainer):
-    """Lets the optimiser see gradients without a change of the weights."""
+    """Updates the optimiser's averages without a change of the weights."""
     trainer.model.train()
     for _ in range(WARM_UP_STEPS):
         if (window := trainer.streams.take()) is None:
@@ -105,7 +105,7 @@ def _write(path: Path, values: dict[str, Any]):
 
 
 def main():
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(
         prog="python -m elmo_hf.model_cards.carry_run", description=__doc__.split("\n\n")[0]
     )

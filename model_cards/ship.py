@@ -65,21 +65,21 @@ def read_sentences(files: Sequence[str], most: int) -> list[list[str]]:
 
 
 def _fit_sentence_pooling(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, files: Sequence[str]):
-    """Gives the encoder inside of the model a sentence pooling."""
+    """Adds a sentence pooling to the model's encoder."""
     ElmoEmbedder(model.elmo, tokenizer).fit_sentence_pooling(read_sentences(files, NUM_SENTENCES))
     model.config.sentence_layers = model.elmo.config.sentence_layers
     model.config.sentence_size = model.elmo.config.sentence_size
 
 
 def _change_json(path: Path, **changes: Any):
-    """Sets values, and takes out the pointer to code files."""
+    """Sets values, and removes the reference to code files."""
     values = json.loads(path.read_text("utf-8")) | changes
     values.pop("auto_map", None)
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main():
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(prog="python -m elmo_hf.model_cards.ship", description=__doc__.split("\n\n")[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("folder", type=Path)

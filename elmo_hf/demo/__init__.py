@@ -1,6 +1,6 @@
 """
-`python -m elmo_hf.demo`: what the vectors of the model that comes with the package tell about words with two meanings.
+`python -m elmo_hf.demo`: the included model's vectors of words with two meanings.
 
-`text.txt`, in which it looks for neighbours, was written for this project and is Apache-2.0 as the code: a sentence a
-line, a paragraph for each meaning of each word.
+`text.txt`, the text that is searched for neighbours, was written for this project and has the licence of the code,
+Apache-2.0. It has one sentence per line and one paragraph per meaning of each word.
 """

@@ -1,4 +1,4 @@
-"""Loads the model that comes with the package, and shows what its vectors tell about words with several meanings."""
+"""Loads the included model and compares its vectors of words with several meanings."""
 
 import tempfile
 import time
@@ -16,26 +16,26 @@ PICTURE, DRAWN = Path("demo.png"), "palm"  # the word that the model tells apart
 
 
 def print_table(names: list[str], rows: dict[str, list[float]]):
-    """Numbers with names of columns and rows."""
+    """Prints numbers with the names of columns and rows."""
     print(" " * 24 + "".join(f"{name:>9}" for name in names))
     for title, values in rows.items():
         print(f"{title:<24}" + "".join(f"{value:9.2f}" for value in values))
 
 
 def print_similarities(examples: dict[str, Uses]):
-    """How alike a word's vectors are in sentences of the same and of different senses."""
+    """Prints the similarity of a word's vectors in sentences of the same and of different senses."""
     print("\nONE WORD, TWO MEANINGS")
     print("Cosine of the word's vectors in two sentences. Layer 0 sees the word alone, the others its sentence too.")
     for uses in examples.values():
         print()
-        for number, (sense, use) in enumerate(zip(uses.senses, uses.occurrences, strict=True)):
-            print(f"{sense + f' {uses.senses[:number].count(sense) + 1}':<12}{mark(use)}")
+        for index, (sense, use) in enumerate(zip(uses.senses, uses.occurrences, strict=True)):
+            print(f"{sense + f' {uses.senses[:index].count(sense) + 1}':<12}{mark(use)}")
         print()
         print_table(layer_names(uses), similarities(uses))
 
 
 def print_neighbours(embedder: ElmoEmbedder, examples: dict[str, Uses], sentences: list[str]):
-    """Where in a text a word is most like the same word in another sentence."""
+    """Prints the uses of a word in the text that are most similar to its use in another sentence."""
     print("\nNEAREST NEIGHBOURS")
     print(f"For a word in a sentence: its most similar uses in a text of {len(sentences)} sentences.")
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def print_neighbours(embedder: ElmoEmbedder, examples: dict[str, Uses], sentence
 
 
 def print_nearest_senses(text: dict[str, Uses]):
-    """How well meanings are told apart."""
+    """Prints how often the nearest use has the same meaning."""
     print("\nMEANINGS TOLD APART")
     print("How often the most similar other use of the word in the text has the same meaning; by chance it is half.\n")
     rows = {f"{word}, {len(uses.senses)} uses": nearest_sense(uses).tolist() for word, uses in text.items()}
@@ -57,14 +57,14 @@ def print_nearest_senses(text: dict[str, Uses]):
 
 
 def draw(uses: Uses):
-    """The picture."""
+    """Draws the uses of a word as points."""
     print("\nPICTURE")
     draw_uses(uses, PICTURE)
     print(f"{PICTURE.resolve()}: “{DRAWN}” in {len(uses.senses)} sentences")
 
 
 def main():
-    """The demo."""
+    """Runs the demo."""
     logging.disable_progress_bar()
     start = time.perf_counter()
     if no_picture := missing("picture"):
@@ -78,10 +78,10 @@ def main():
     print_neighbours(
         embedder, examples, [line for senses in text.values() for part in senses.values() for line in part]
     )
-    found = {word: find_uses(embedder, word, senses) for word, senses in text.items()}
-    print_nearest_senses(found)
+    uses_in_text = {word: find_uses(embedder, word, senses) for word, senses in text.items()}
+    print_nearest_senses(uses_in_text)
     if not no_picture:
-        draw(found[DRAWN])
+        draw(uses_in_text[DRAWN])
     print(f"\n{time.perf_counter() - start:.1f} seconds in all.")
 
 

@@ -1,4 +1,4 @@
-"""A picture of the uses of a word: each a point, coloured by its sense, some with their sentences beside them."""
+"""A picture of a word's uses: each is a point, coloured by its sense; some have their sentences beside them."""
 
 import os
 from pathlib import Path
@@ -11,9 +11,9 @@ from ..runtime.extras import import_extra
 from .senses import Uses
 
 WIDTH, HEIGHT, RESOLUTION = 9.0, 5.8, 150  # inches, and dots per inch
-POINTS = (0.255, 0.09, 0.49, 0.73)  # where they are: left, bottom, width and height, of the whole
+POINTS = (0.255, 0.09, 0.49, 0.73)  # the axes: left, bottom, width and height, as fractions of the figure
 COLOURS, MARKERS, GREY = ("#1b66d1", "#d4550b"), ("o", "^"), "#57606a"
-LABELLED, SPACE = 8, 0.055  # uses of each sense that have their sentences beside them, and the least between two
+LABELLED, SPACE = 8, 0.055  # labelled uses per sense, and the smallest distance between two labels
 
 
 def draw_uses(uses: Uses, path: str | os.PathLike):
@@ -22,7 +22,7 @@ def draw_uses(uses: Uses, path: str | os.PathLike):
 
     Args:
         uses: Of a word with two senses.
-        path: The file; one that is there is replaced.
+        path: The file; an existing one is replaced.
     """
     module = import_extra("matplotlib.figure", "picture")
     figure = module.Figure(figsize=(WIDTH, HEIGHT), dpi=RESOLUTION, facecolor="white")
@@ -33,7 +33,7 @@ def draw_uses(uses: Uses, path: str | os.PathLike):
     for sense, colour, marker in zip(senses, COLOURS, MARKERS, strict=True):
         chosen = points[[name == sense for name in uses.senses]]
         axes.scatter(*chosen.T, s=46, c=colour, marker=marker, edgecolors="white", linewidths=0.7, zorder=3)
-    axes.autoscale_view()  # else it is not settled where points are
+    axes.autoscale_view()  # otherwise the positions of the points are not final
     for sense, colour in zip(senses, COLOURS, strict=True):
         _write_sentences(figure, axes, uses, points, sense, colour, on_the_right=sense != senses[0])
     _write_title(figure, uses, senses, shares)
@@ -62,7 +62,7 @@ def project(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
 
 
 def snippet(occurrence: Occurrence, width: int = 17) -> tuple[str, str, str]:
-    """A word between what stands before and after it: whole words, at most `width` characters on each side."""
+    """A word and its context: whole words, at most `width` characters on each side."""
     before, after = occurrence.sentence[: occurrence.start], occurrence.sentence[occurrence.end :]
     if len(before) > width:
         before = "… " + before[-width:].partition(" ")[2]

@@ -1,4 +1,4 @@
-"""Uses of a word in sentences of known senses: how alike its vectors are, layer by layer."""
+"""Uses of a word in sentences of known senses, and the similarity of its vectors per layer."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -22,7 +22,7 @@ SENSES = {
     "palm": ["tree", "hand"],
 }
 
-# Word → sense → sentences that are looked at one by one. None of them is in the text.
+# Word → sense → sentences that are compared one by one. None of them is in the text.
 EXAMPLES = {
     "bank": {
         "river": [
@@ -101,12 +101,12 @@ def mark(occurrence: Occurrence, before: str = "[", after: str = "]") -> str:
 
 
 def layer_names(uses: Uses) -> list[str]:
-    """What the vectors are of."""
+    """The names of the layers and of the mix, in the order of the vectors."""
     return [f"layer {layer}" for layer in range(len(uses.vectors) - 1)] + ["mix"]
 
 
 def similarities(uses: Uses) -> dict[str, list[float]]:
-    """The mean cosines of pairs of uses of the same sense and of different ones, one a layer and that of the mix."""
+    """The mean cosines of pairs of uses of the same sense and of different ones, per layer and of the mix."""
     cosines = uses.vectors @ uses.vectors.swapaxes(1, 2)  # (layers + 1, uses, uses)
     pairs = list(combinations(range(len(uses.senses)), 2))
     means = {}
@@ -118,7 +118,7 @@ def similarities(uses: Uses) -> dict[str, list[float]]:
 
 def nearest_sense(uses: Uses) -> np.ndarray:
     """
-    How often the most similar use in another sentence has the same sense, `(layers + 1,)`: each use is left out in turn
+    How often the most similar use in another sentence has the same sense, `(layers + 1,)`: each use is left out once
     and compared with all others. Where several are equally near, as all are in layer 0, it is the share among them.
     """
     numbers, senses = np.array([use.number for use in uses.occurrences]), np.array(uses.senses)

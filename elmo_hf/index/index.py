@@ -274,7 +274,7 @@ def _probe(embedder: "ElmoEmbedder", layers: str | int) -> np.ndarray:
     """The vectors of `PROBE`, `(words, hidden_size)`, which identify a model and its layers."""
     (vectors,) = embedder.embed([PROBE], layers)
     if vectors.ndim != 2:
-        raise ValueError(f"An index is of one vector a word: choose mix, top, average or one layer, found {layers!r}.")
+        raise ValueError(f"An index has one vector per word: choose mix, top, average or one layer, found {layers!r}.")
     return _unit(vectors)
 
 

@@ -320,7 +320,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             return has_int8_products(device)
         weights = [weight for weight in self._weight_tensors() if weight is not None]
         if learns or not self.packed.usable(self, *weights):
-            self.packed.clear()  # the weights change soon, or the copies serve nobody
+            self.packed.clear()  # the weights change soon, or the copies are not used
             return False
         return self.bias.dtype == torch.float32 or "recurrent_weight" not in self._unpacked_names(sequences)
 

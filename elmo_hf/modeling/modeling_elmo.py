@@ -286,8 +286,8 @@ class ElmoModel(ElmoPreTrainedModel):
             initial_state ([`ElmoStates`], *optional*): The state before each row's first word. Default: zeros.
             output_hidden_states (`bool`, *optional*): Whether to return every layer.
             output_states (`bool`, *optional*): Whether to return the state after each row's last word.
-            token_type_ids (`(batch, words)`, *optional*): Where the number changes along a row, the recurrence starts
-                anew in both directions: a pair's sentences do not see each other.
+            token_type_ids (`(batch, words)`, *optional*): Where the value changes along a row, the recurrence starts
+                again from zeros in both directions: the sentences of a pair do not see each other.
             directions (`"both"`, `"forward"` or `"backward"`, *optional*): Run only these; the vectors and states then
                 have that direction alone. Forward over a document's pieces from the first to the last and backward
                 from the last to the first, each with its own carried state, equal one call on the whole document.
@@ -456,13 +456,13 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def mean_of_words(self, input_ids=None, char_ids=None, attention_mask=None, token_type_ids=None) -> torch.Tensor:
         """
-        One vector a row, `(batch, hidden_size)`: the mean of the mixes of its words, boundaries left out; zeros where
+        One vector per row, `(batch, hidden_size)`: the mean of the mixes of its words, boundaries left out; zeros where
         there are none. The arguments are those of [`~ElmoModel.forward`].
         """
         return self._pooled("mean", input_ids, char_ids, attention_mask, token_type_ids)
 
     def max_of_words(self, input_ids=None, char_ids=None, attention_mask=None, token_type_ids=None) -> torch.Tensor:
-        """As [`~ElmoModel.mean_of_words`], the largest number of each place."""
+        """As [`~ElmoModel.mean_of_words`], the maximum per dimension."""
         return self._pooled("max", input_ids, char_ids, attention_mask, token_type_ids)
 
     def sentence_vectors(self, input_ids=None, char_ids=None, attention_mask=None, token_type_ids=None) -> torch.Tensor:
@@ -547,8 +547,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 backward tensors also what the backward direction reads, from right to left.
             attention_mask (`(batch, words)`, *optional*): 1 for words, in both directions' rows. Default: every word
                 that has characters.
-            token_type_ids (`(batch, words)`, *optional*): Where the number changes along a row, the recurrence starts
-                anew in both directions: a pair's sentences do not see each other.
+            token_type_ids (`(batch, words)`, *optional*): Where the value changes along a row, the recurrence starts
+                again from zeros in both directions: the sentences of a pair do not see each other.
             labels (`(batch, words)`, *optional*): The word that the forward direction predicts at each position, or
                 -100. Never shifted. Labels of a direction that the model does not have are not read.
             backward_char_ids (`(batch, words, max_characters_per_token)`, *optional*): Rows of its own for the backward

@@ -28,6 +28,6 @@ def test_it_is_the_sum_of_one_bit_at_a_time(data):
 @pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 129, 400, 511, 513, 1024, 4000])
 def test_more_than_one_round_of_lanes(length, monkeypatch):
     monkeypatch.setattr(module, "LANES", 4)
-    monkeypatch.setattr(module, "MOST_WORDS_PER_LANE", 8)
+    monkeypatch.setattr(module, "MAX_WORDS_PER_LANE", 8)
     data = np.random.default_rng(length).integers(0, 256, length, dtype=np.uint8)
     assert crc32c(data) == plain.crc32c(data.tobytes())
