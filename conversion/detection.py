@@ -246,7 +246,7 @@ def plan_conversion(
 
 
 def _converters() -> dict[str, tuple[Callable[..., Path], Callable[..., tuple[ElmoConfig, bool]]]]:
-    """Per format: a function that converts its files, and one that reads its config and if it has a softmax."""
+    """Per format: a function that converts its files, and one that reads its config and whether it has a softmax."""
 
     def chosen(files: dict[str, Path], *names: str) -> dict[str, Any]:
         return {name: files.get(name) for name in names}
