@@ -138,9 +138,12 @@ def test_the_public_names_are_these():
     """A name added or lost here is a decision, not an accident."""
     assert sorted(elmo_hf.__all__) == [
         "ElmoConfig",
+        "ElmoCoreferenceOutput",
         "ElmoEmbedder",
+        "ElmoForCoreference",
         "ElmoForPreTraining",
         "ElmoForPreTrainingOutput",
+        "ElmoForSemanticRoles",
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",
         "ElmoIndex",
