@@ -25,7 +25,8 @@ from transformers.utils import logging
 
 from benchmarks.plain import run_model
 from benchmarks.report import processor, table
-from benchmarks.tasks import LEARNED_SIZE, TaskSetup, load_pos
+from benchmarks.task_setups import SETUPS, TaskSetup
+from benchmarks.tasks import CORPORA, LEARNED_SIZE
 from elmo_hf import ElmoTaskModel, ElmoTokenizer, default_model
 from elmo_hf.finetuning import build_head, learned_vectors
 
@@ -67,7 +68,7 @@ def main():
     options = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    setup = load_pos()
+    setup = SETUPS["pos"].setup(CORPORA)
     sentences = sorted(setup.train[: options.sentences], key=lambda example: len(example.words))
     batches = [sentences[start : start + options.batch_size] for start in range(0, len(sentences), options.batch_size)]
     with tempfile.TemporaryDirectory() as folder:

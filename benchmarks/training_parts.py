@@ -22,7 +22,6 @@ from benchmarks.report import processor, table
 from benchmarks.training_sizes import SIZES, Size, streams_of_text
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoStates
 from elmo_hf.modeling.lstm_elmo import ElmoPacking
-from elmo_hf.modeling.modeling_elmo import _states_after
 from elmo_hf.pretraining import PretrainingSettings
 from elmo_hf.pretraining.compilation import compiled_kernels
 from elmo_hf.pretraining.sparse_gradients import clip_sparse_grad_norm_, use_sparse_gradients
@@ -81,7 +80,7 @@ class TimedSteps:
             states = elmo._initial_states(self.states, mask, 2)
             resets = elmo._packed_resets(inputs["state_resets"], packing, [0, 0])
             layers, last_states = elmo._run_layers(cut_tokens, packing, states, [0, 1], resets)
-            states = _states_after(last_states, packing, states)
+            states = packing.unpack_states(last_states, states)
             cut_top = layers[-1].detach().requires_grad_()
         with cast, self._timed("softmax"):
             tops = model.dropout(cut_top).chunk(2, dim=-1)
