@@ -143,6 +143,7 @@ def test_the_public_names_are_these():
         "ElmoForCoreference",
         "ElmoForPreTraining",
         "ElmoForPreTrainingOutput",
+        "ElmoForQuestionAnswering",
         "ElmoForSemanticRoles",
         "ElmoForSequenceClassification",
         "ElmoForTokenClassification",
