@@ -55,6 +55,7 @@ LEARNED_SIZE = 100
 # Written out: the published numbers were made with them, whatever the defaults are.
 SETTINGS = {
     "learning_rate": 1e-3,
+    "mixer_learning_rate": 1e-3,
     "weight_decay": 0.01,
     "batch_size": 32,
     "evaluation_epochs": 1,

@@ -23,8 +23,10 @@ class FinetuningSettings:
 
     Args:
         learning_rate: The learning rate of AdamW. Default: 0.001, and 0.002 for small data.
-        weight_decay: The weight decay of AdamW; biases and mixing weights have none.
+        weight_decay: The weight decay of AdamW; biases and mixers have none.
         bilm_learning_rate: The learning rate of a biLM that is not frozen. Default: a tenth of the head's.
+        mixer_learning_rate: The learning rate of the mixers (the weights of the layers, and gamma). Default: 50 times
+            the head's.
         batch_size: The number of examples per process and step, of similar length. Default: 32, fewer for small data.
         epochs: The maximum number of epochs. Default: 20, more for small data.
         evaluation_epochs: The number of epochs between evaluations on the development data. Default: 1, more for small
@@ -41,6 +43,7 @@ class FinetuningSettings:
 
     learning_rate: float | int | None = None
     bilm_learning_rate: float | int | None = None
+    mixer_learning_rate: float | int | None = None
     weight_decay: float | int = 0.01
     batch_size: int | None = None
     epochs: int | None = None
@@ -56,7 +59,7 @@ class FinetuningSettings:
         for name in ("batch_size", "epochs", "evaluation_epochs", "patience"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"`{name}` must be 1 or more, found {value}.")
-        for name in ("learning_rate", "bilm_learning_rate", "clip_norm"):
+        for name in ("learning_rate", "bilm_learning_rate", "mixer_learning_rate", "clip_norm"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ValueError(f"`{name}` must be greater than 0, found {value}.")
         for name in ("weight_decay", "seed"):

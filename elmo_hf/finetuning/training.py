@@ -130,7 +130,10 @@ class HeadTrainer:
         self._datasets = Examples(train, task, tokenizer), Examples(dev, task, tokenizer, by_length=True)
         self._evaluated = self._datasets[1]  # in the order of the predictions
         groups = model.param_groups(
-            settings.learning_rate or LEARNING_RATE, settings.bilm_learning_rate, settings.weight_decay
+            settings.learning_rate or LEARNING_RATE,
+            settings.bilm_learning_rate,
+            settings.weight_decay,
+            settings.mixer_learning_rate,
         )
         self.trainer = transformers.Trainer(
             model=model,

@@ -36,6 +36,8 @@ from .task_layers_elmo import (
     ElmoTaskLSTM,
 )
 
+MIXER_RATE_FACTOR = 50  # the learning rate of mixers by that of the head: docs/decisions/mixer-rate.md
+
 
 @dataclass
 class ElmoTokenClassifierOutput(ModelOutput):
@@ -158,30 +160,36 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     # ---- Training
 
     def param_groups(
-        self, learning_rate: float, bilm_learning_rate: float | None = None, weight_decay: float = 0.0
+        self,
+        learning_rate: float,
+        bilm_learning_rate: float | None = None,
+        weight_decay: float = 0.0,
+        mixer_learning_rate: float | None = None,
     ) -> list[dict[str, Any]]:
         """
-        Groups of parameters for an optimiser. Biases and mixing weights have no weight decay.
+        Groups of parameters for an optimiser. Biases and mixers have no weight decay.
 
         Args:
             learning_rate: The learning rate of the head.
             bilm_learning_rate: The learning rate of a biLM that is not frozen. Default: a tenth of the head's.
             weight_decay: The weight decay of all other weights.
+            mixer_learning_rate: The learning rate of the mixers (the weights of the layers, and gamma). Default: 50
+                times the head's, since with the head's own rate these few numbers stay near their initial values.
         """
         if bilm_learning_rate is None:
             bilm_learning_rate = learning_rate / 10
-        groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+        if mixer_learning_rate is None:
+            mixer_learning_rate = learning_rate * MIXER_RATE_FACTOR
+        rates = {"elmo": bilm_learning_rate, "input_mixer": mixer_learning_rate, "output_mixer": mixer_learning_rate}
+        groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
         for name, parameter in self.named_parameters():
             if parameter.requires_grad:
+                rate = rates.get(name.split(".")[0], learning_rate)
                 decays = parameter.ndim > 1 and "bias" not in name
-                groups.setdefault((name.startswith("elmo."), decays), []).append(parameter)
+                groups.setdefault((rate, decays), []).append(parameter)
         return [
-            {
-                "params": parameters,
-                "lr": bilm_learning_rate if of_bilm else learning_rate,
-                "weight_decay": weight_decay if decays else 0.0,
-            }
-            for (of_bilm, decays), parameters in groups.items()
+            {"params": parameters, "lr": rate, "weight_decay": weight_decay if decays else 0.0}
+            for (rate, decays), parameters in groups.items()
         ]
 
     def cache_layers(self, folder: str | None = None, max_bytes: int | None = None) -> ElmoLayerCache:

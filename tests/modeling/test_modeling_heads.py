@@ -319,7 +319,7 @@ def test_a_replica_of_data_parallelism_knows_whether_the_bilm_is_frozen():
         assert elmo.bilm_is_frozen == frozen
 
 
-def test_parameter_groups_give_the_bilm_a_lower_rate_and_biases_no_decay():
+def test_parameter_groups_give_the_bilm_a_lower_rate_mixers_a_higher_one_and_biases_no_decay():
     model = tagger(freeze_bilm=False, tag_decoder="crf")
     groups = model.param_groups(0.01, weight_decay=0.1)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -327,10 +327,33 @@ def test_parameter_groups_give_the_bilm_a_lower_rate_and_biases_no_decay():
     for group in groups:
         for parameter in group["params"]:
             name = names[id(parameter)]
-            assert group["lr"] == pytest.approx(0.001 if name.startswith("elmo.") else 0.01)
+            rate = 0.001 if name.startswith("elmo.") else 0.5 if "mixer" in name else 0.01
+            assert group["lr"] == pytest.approx(rate)
             assert group["weight_decay"] == (0.1 if parameter.ndim > 1 and "bias" not in name else 0.0)
-    assert {group["lr"] for group in tagger().param_groups(0.01)} == {0.01}
-    assert {group["lr"] for group in model.param_groups(0.01, bilm_learning_rate=0.5)} == {0.01, 0.5}
+    assert {group["lr"] for group in tagger().param_groups(0.01)} == {0.01, 0.5}
+    given = model.param_groups(0.01, bilm_learning_rate=0.2, mixer_learning_rate=0.3)
+    assert {group["lr"] for group in given} == {0.01, 0.2, 0.3}
+
+
+@pytest.mark.medium
+def test_a_learned_mix_leaves_layers_without_information_behind(tokenizer):
+    torch.manual_seed(0)
+    model, batch = tagger(num_task_layers=0, elmo_dropout=0.0, classifier_dropout=0.0), tagged_batch(tokenizer)
+    labels = batch["labels"]
+    codes = torch.randn(len(model.config.label_names), model.config.hidden_size)[labels.clamp(min=0)]
+
+    def layers(*_):
+        """Noise, and in the top layer the labels."""
+        return *(torch.randn_like(codes) for _ in range(model.config.num_hidden_layers)), codes
+
+    model._bilm_layers = layers
+    optimizer = torch.optim.AdamW(model.param_groups(0.001))
+    model.train()
+    for _ in range(300):
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert model.input_mixer.layer_weights()[-1] > 0.8
 
 
 # ---- from a language model
