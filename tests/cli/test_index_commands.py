@@ -89,7 +89,7 @@ def test_an_approximate_index_is_made_and_searched_either_way(run, folder, text,
     [
         (["index", "no.txt", "--out", "x"], "no.txt"),
         (["index", "{text}", "--out", "{index}"], "not an empty folder"),
-        (["index", "{text}", "--out", "x", "--layers", "all"], "one vector a word"),
+        (["index", "{text}", "--out", "x", "--layers", "all"], "one vector per word"),
         (["index", "{text}", "--out", "x", "--layers", "7"], "0 to 2"),
         (["index", "{text}", "--out", "x", "--words", "Zürich"], "none of the words Zürich"),
         (["index", "{text}", "--out", "x", "--words", ","], "list of words"),

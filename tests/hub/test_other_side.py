@@ -160,6 +160,7 @@ def test_model_and_tokenizer_push_a_complete_repository_together(hub, api, onlin
         "AutoModel",
         "AutoModelForPreTraining",
         "AutoModelForSequenceClassification",
+        "AutoModelForQuestionAnswering",
         "AutoModelForTokenClassification",
     }
     answer = pipeline("token-classification", "ada/model")(SENTENCE)

@@ -71,6 +71,7 @@ def test_the_saved_config_names_all_classes_for_remote_code_whatever_was_saved(f
         "AutoModelForPreTraining": "modeling_elmo.ElmoForPreTraining",
         "AutoModelForSequenceClassification": "modeling_heads_elmo.ElmoForSequenceClassification",
         "AutoModelForTokenClassification": "modeling_heads_elmo.ElmoForTokenClassification",
+        "AutoModelForQuestionAnswering": "modeling_question_answering_elmo.ElmoForQuestionAnswering",
     }
 
 

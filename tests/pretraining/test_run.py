@@ -250,6 +250,34 @@ def test_more_steps_prolong_a_run_as_if_it_had_been_begun_with_them(begin, tmp_p
     assert description(tmp_path / "run")["settings"]["steps"] == 8
 
 
+def prolonged(begin, folder: Path, decay_share: float, damage: bool) -> tuple[dict[int, float], bytes]:
+    """Learning rates by step, and the weights, of a run of 6 steps that goes on to 10, with its last checkpoint or not."""
+    begin(folder, steps=6, save_every=2, decay_share=decay_share).train()
+    if damage:
+        newest = max((folder / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        weights = next(newest.rglob("*.safetensors"))
+        weights.write_bytes(weights.read_bytes()[:-1])
+    again = Run.resume(folder, steps=10)
+    assert again.trainer.progress.step == (4 if damage else 6)
+    again.train()
+    rates = {
+        record["step"]: record["learning_rate"]
+        for record in read_history(folder / "history.jsonl")
+        if "learning_rate" in record
+    }
+    return rates, (folder / "model.safetensors").read_bytes()
+
+
+def test_a_prolonged_run_that_repeats_steps_has_other_weights_only_by_the_longer_schedule(begin, tmp_path):
+    rates, weights = prolonged(begin, tmp_path / "whole", 1.0, damage=False)
+    repeated, other = prolonged(begin, tmp_path / "damaged", 1.0, damage=True)
+    assert {step for step in rates if rates[step] != repeated[step]} == {5, 6}  # steps that 6 planned, and 10 repeat
+    assert all(repeated[step] > rates[step] for step in (5, 6))
+    assert other != weights
+    constant = [prolonged(begin, tmp_path / f"constant-{damage}", 0.0, damage) for damage in (False, True)]
+    assert constant[0] == constant[1]
+
+
 def test_a_run_of_one_epoch_goes_on_with_a_second(begin, tmp_path):
     begin(tmp_path / "run", epochs=1, decay_share=0.0).train()
     steps = max(recorded_losses(tmp_path / "run"))
