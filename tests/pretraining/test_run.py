@@ -251,7 +251,7 @@ def test_more_steps_prolong_a_run_as_if_it_had_been_begun_with_them(begin, tmp_p
 
 
 def prolonged(begin, folder: Path, decay_share: float, damage: bool) -> tuple[dict[int, float], bytes]:
-    """Learning rates by step, and the weights, of a run of 6 steps that goes on to 10, with its last checkpoint or not."""
+    """The learning rates by step, and the weights, of a run of 6 steps that is prolonged to 10, after damage or not."""
     begin(folder, steps=6, save_every=2, decay_share=decay_share).train()
     if damage:
         newest = max((folder / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime_ns)
