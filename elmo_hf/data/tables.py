@@ -26,7 +26,7 @@ from .text_sources import (
 
 KINDS = {".conllu": "conllu", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 KINDS |= dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll")
-KINDS |= dict.fromkeys((".fasta", ".faa", ".fas"), "fasta")  # .fa may be text in Persian
+KINDS |= dict.fromkeys((".fasta", ".faa", ".fas"), "fasta")  # `kind_of` looks into .fa, which may be text in Persian
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 LONGEST_FIELD = 1 << 20  # characters of a CSV field; a missing closing quote is noticed after this many
 
@@ -64,6 +64,8 @@ def kind_of(source: str) -> str:
     name, suffix = os.path.splitext(source.lower())
     if suffix in COMPRESSED:
         suffix = os.path.splitext(name)[1]
+    if suffix == ".fa" and next((line for _, line in numbered_lines(source) if line.strip()), "").startswith(">"):
+        return "fasta"
     return KINDS.get(suffix, "text")
 
 

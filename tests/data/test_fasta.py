@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf.data.fasta import FastaRecord, fasta_records
+from elmo_hf.data.tables import kind_of
 from elmo_hf.errors import TextError
 
 TWO = ">sp|P1|A first  protein\nMKT ay\nIAK*\n\n;comment\n>two\nSEQ\n"
@@ -73,3 +74,13 @@ def test_what_is_written_is_read(tmp_path_factory, records):
     path = tmp_path_factory.mktemp("fasta") / "a.faa"
     path.write_text("\n".join(lines))
     assert [(found.id, found.sequence) for found in fasta_records(str(path))] == [record[:2] for record in records]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"), [(">one\nMK\n", "fasta"), ("\n>one\nMK\n", "fasta"), ("سلام دنیا\n", "text"), ("", "text")]
+)
+@pytest.mark.parametrize("name", ["file.fa", "file.fa.gz"])
+def test_a_file_named_fa_is_fasta_if_it_begins_like_one_and_text_otherwise(content, kind, name, tmp_path):
+    data = content.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    assert kind_of(str(tmp_path / name)) == kind
