@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -31,6 +32,14 @@ def pytest_configure(config):
     kinds += ("is_pipeline_test", "order")
     for kind in kinds:
         config.addinivalue_line("markers", f"{kind}: a kind of transformers' own tests")
+
+
+@pytest.fixture(autouse=True)
+def warnings_of_transformers():
+    """Commands and benchmarks turn off transformers' warnings; the next test has them again."""
+    yield
+    if (logging := sys.modules.get("transformers.utils.logging")) is not None:
+        logging.set_verbosity_warning()
 
 
 def find_data(*parts: str) -> Path:
