@@ -6,8 +6,8 @@ from typing import cast
 import torch
 
 from ..errors import ModelError, did_you_mean
-from ..modeling.modeling_elmo import NO_SENTENCE_POOLING, ElmoModel, ElmoModelOutput
-from ..modeling.pooling_elmo import POOLINGS
+from ..modeling.modeling_elmo import ElmoModel, ElmoModelOutput
+from ..modeling.pooling_elmo import NO_SENTENCE_POOLING, POOLINGS
 
 Layers = str | int | Sequence[int]
 

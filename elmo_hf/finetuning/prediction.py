@@ -10,10 +10,9 @@ import torch
 from ..data.roles import RoleSentence
 from ..data.squad import Question
 from ..errors import ModelError
-from ..modeling.answer_spans_elmo import answer_batch
 from ..modeling.configuration_elmo import HEADS, ElmoConfig
 from ..modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
-from ..modeling.modeling_question_answering_elmo import ElmoForQuestionAnswering
+from ..modeling.modeling_question_answering_elmo import ElmoForQuestionAnswering, answer_batch
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.model_loading import Precision, load_model, loading_errors
 from .classification_data import LabelledText

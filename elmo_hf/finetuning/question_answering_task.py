@@ -9,8 +9,8 @@ from transformers import BatchEncoding, EvalPrediction
 
 from ..data.squad import Question, read_squad
 from ..errors import TextError
-from ..modeling.answer_spans_elmo import ContextWords, best_spans, split_text
 from ..modeling.configuration_elmo import ElmoConfig
+from ..modeling.modeling_question_answering_elmo import ContextWords, best_spans, split_text
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .answer_metrics import answer_metrics
 from .task import IGNORED, Task

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers import PreTrainedConfig
 from transformers.utils import cached_file, has_file
 
 try:  # a dependency of transformers; outside `try`, transformers would ask for it when it loads remote code
@@ -27,6 +28,7 @@ except ImportError as error:
 
 # Weights that a file lacks are initialised (heads, the softmax of pretraining, word vectors), up to this size.
 MAX_INITIALIZED_BYTES = 16 * 2**30
+MAX_LABELS = 10**5  # of a head
 WEIGHTS, INDEX = "model{}.safetensors", "model.safetensors.index{}.json"
 PICKLES = "pytorch_model{}.bin", "pytorch_model.bin.index{}.json"
 NO_PICKLE = (
@@ -37,7 +39,7 @@ NO_PICKLE = (
 SOURCE_ARGUMENTS = ("subfolder", "revision", "token", "cache_dir", "force_download", "proxies", "local_files_only")
 
 
-# ---- JSON, file names and dtypes
+# ---- JSON, file names, dtypes and configs
 
 
 def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
@@ -68,6 +70,35 @@ def is_weights_name(name: Any) -> bool:
 def is_dtype(value: Any) -> bool:
     """Whether `value` is a torch dtype or the name of one, such as `float32`."""
     return isinstance(getattr(torch, value, None) if isinstance(value, str) else value, torch.dtype)
+
+
+def check_extra_fields(config: PreTrainedConfig, fields: Mapping[str, Any]):
+    """Refuses fields that the base class would accept without a check."""
+    for name in fields:
+        own = getattr(type(config), name, None)
+        if name.startswith("__") or callable(own) or (isinstance(own, property) and own.fset is None):
+            raise ValueError(f"`{name}` is no field that can be set: remove it from the config.")
+    labels = fields.get("num_labels")
+    if labels is not None and (type(labels) is not int or labels > MAX_LABELS):
+        raise ValueError(f"`num_labels` must be a number up to {MAX_LABELS}, found {labels!r:.60}.")
+    for dtype in (config.dtype, fields.get("torch_dtype")):
+        if dtype is not None and not is_dtype(dtype):
+            raise ValueError(f"`dtype` must be the name of a torch type such as 'float32', found {dtype!r:.60}.")
+    # transformers reads the weights from the file that this names.
+    if (weights := fields.get("transformers_weights")) is not None and not is_weights_name(weights):
+        raise ValueError(
+            "`transformers_weights` must be the name of a .safetensors file in the model's folder, "
+            f"found {weights!r:.200}."
+        )
+    kinds: dict[str, type] = {"attn_implementation": str, "experts_implementation": str, "model_type": str}
+    kinds |= {"fusion_config": dict, "quantization_config": dict}
+    for name, kind in kinds.items():
+        value = fields.get(name)
+        if isinstance(value, (bool, int, float, str, list, dict)) and not isinstance(value, kind):
+            raise ValueError(f"`{name}` must be of type {kind.__name__}, found {value!r:.60}.")
+    for name in ("attn_implementation", "_attn_implementation"):  # the base class takes both
+        if "/" in str(fields.get(name)):
+            raise ValueError(f"`{name}` names code on the Hub, but ELMo has no attention: remove it.")
 
 
 # ---- Weight files, before anything is loaded
@@ -349,8 +380,10 @@ def refuse_attentions(output_attentions: bool | None):
 
 
 __all__ = [
+    "MAX_LABELS",
     "MismatchedShapesError",
     "check_downloads",
+    "check_extra_fields",
     "check_index",
     "check_integers",
     "check_labels",

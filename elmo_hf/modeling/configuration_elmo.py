@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from transformers import PreTrainedConfig
 
-from .checks_elmo import is_dtype, is_weights_name, read_json_object
+from .checks_elmo import MAX_LABELS, check_extra_fields, read_json_object
 
 try:  # a dependency of transformers; outside `try`, transformers would ask for it when it loads remote code
     from huggingface_hub.dataclasses import strict
@@ -119,17 +119,15 @@ ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7,
 # checked, or sizes would not fit into 64 bits.
 MAX_VALUES = {
     **dict.fromkeys(["vocab_size", "num_word_vectors"], 10**9),
-    **dict.fromkeys(
-        ["cell_size", "projection_size", "word_embedding_size", "word_vector_size", "predicate_size"], 10**6
-    ),
+    **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size"], 10**6),
     **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
     **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
     **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),
     **dict.fromkeys(["max_span_width", "span_ratio", "max_answer_words"], 1000),
-    **dict.fromkeys(["max_antecedents", "span_size"], 10**6),
+    **dict.fromkeys(["max_antecedents", "span_size", "predicate_size"], 10**6),
 }
 MAX_ENTRIES = 1000  # of a list
-MAX_LABELS, MAX_CRF_LABELS = 10**5, 5000
+MAX_CRF_LABELS = 5000
 
 
 def _check_filter_pairs(filters: list[list[int]]):
@@ -305,7 +303,7 @@ class ElmoConfig(PreTrainedConfig):
     allow_no_answer: bool = False
 
     def __post_init__(self, **kwargs):
-        self._check_extra_fields(kwargs)
+        check_extra_fields(self, kwargs)
         if self.pad_token_id is None:
             self.pad_token_id = self.vocab_size
         if self.uses_words and self.word_embedding_size is None:
@@ -399,34 +397,6 @@ class ElmoConfig(PreTrainedConfig):
         self._check_sentence_pooling()
         self._check_head()
         check_mixer_weights("mixer_weights", self.mixer_weights, self.num_hidden_layers + 1)
-
-    def _check_extra_fields(self, fields: Mapping[str, Any]):
-        """Refuses fields that the base class would accept without a check."""
-        for name in fields:
-            own = getattr(type(self), name, None)
-            if name.startswith("__") or callable(own) or (isinstance(own, property) and own.fset is None):
-                raise ValueError(f"`{name}` is no field that can be set: remove it from the config.")
-        labels = fields.get("num_labels")
-        if labels is not None and (type(labels) is not int or labels > MAX_LABELS):
-            raise ValueError(f"`num_labels` must be a number up to {MAX_LABELS}, found {labels!r:.60}.")
-        for dtype in (self.dtype, fields.get("torch_dtype")):
-            if dtype is not None and not is_dtype(dtype):
-                raise ValueError(f"`dtype` must be the name of a torch type such as 'float32', found {dtype!r:.60}.")
-        # transformers reads the weights from the file that this names.
-        if (weights := fields.get("transformers_weights")) is not None and not is_weights_name(weights):
-            raise ValueError(
-                "`transformers_weights` must be the name of a .safetensors file in the model's folder, "
-                f"found {weights!r:.200}."
-            )
-        kinds: dict[str, type] = {"attn_implementation": str, "experts_implementation": str, "model_type": str}
-        kinds |= {"fusion_config": dict, "quantization_config": dict}
-        for name, kind in kinds.items():
-            value = fields.get(name)
-            if isinstance(value, (bool, int, float, str, list, dict)) and not isinstance(value, kind):
-                raise ValueError(f"`{name}` must be of type {kind.__name__}, found {value!r:.60}.")
-        for name in ("attn_implementation", "_attn_implementation"):  # the base class takes both
-            if "/" in str(fields.get(name)):
-                raise ValueError(f"`{name}` names code on the Hub, but ELMo has no attention: remove it.")
 
     def _check_sizes(self):
         for name, most in MAX_VALUES.items():

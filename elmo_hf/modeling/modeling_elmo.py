@@ -19,8 +19,8 @@ from transformers.utils import ModelOutput, can_return_tuple
 from .checks_elmo import check_integers, check_range, check_shape, refuse_attentions
 from .configuration_elmo import ElmoConfig, check_mixer_weights
 from .lstm_elmo import ElmoPacking, ElmoRecurrentLayer, ElmoStates
-from .pooling_elmo import ElmoPooling, ElmoSentencePooling, word_mask
-from .pretrained_elmo import NO_WORD_TABLE, ElmoPreTrainedModel
+from .pooling_elmo import NO_SENTENCE_POOLING, ElmoPooling, ElmoSentencePooling, word_mask
+from .pretrained_elmo import DIRECTIONS, NO_WORD_TABLE, ElmoPreTrainedModel
 from .products_elmo import packed_weights
 from .quantization_elmo import NO_TRAINING
 from .softmax_elmo import build_softmax, resize_softmax
@@ -30,12 +30,6 @@ SHARED_ROWS = (
     "A state belongs to one sequence, but `token_type_ids` puts several into a row: pass the sentences of a pair as "
     "rows of their own to give or get states."
 )
-NO_SENTENCE_POOLING = (
-    "This model has no sentence pooling: estimate it from text with `ElmoEmbedder.fit_sentence_pooling(sentences)`, or "
-    "ask for the mean of the words (`pooling='mean'`)."
-)
-# Reading orders by name: 0 is left to right, 1 right to left.
-DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
 
 
 @dataclass
@@ -400,28 +394,6 @@ class ElmoModel(ElmoPreTrainedModel):
             return None
         return tuple(layer.to(self._weight_dtype) for layer in bilm.layers)
 
-    def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
-        """The reading orders to run, and their indices into the layers' weights."""
-        available = DIRECTIONS[self.config.directions]
-        wanted = DIRECTIONS.get(directions or self.config.directions)
-        if wanted is None:
-            raise ValueError(f"`directions` must be one of {', '.join(DIRECTIONS)}, found {directions!r}.")
-        if not set(wanted) <= set(available):
-            raise ValueError(f"This model has only the {self.config.directions} direction, asked for {directions!r}.")
-        return wanted, [available.index(direction) for direction in wanted]
-
-    def _initial_states(self, initial_state: ElmoStates | None, mask: torch.Tensor, num_directions: int) -> ElmoStates:
-        """The given state, checked, or zeros."""
-        shape = (len(mask), len(self.layers), num_directions)
-        shapes = (*shape, self.config.output_size), (*shape, self.config.cell_size)
-        if initial_state is None:
-            zeros = (torch.zeros(shape, dtype=self._weight_dtype, device=mask.device) for shape in shapes)
-            return ElmoStates(*zeros)
-        hidden, cell = initial_state
-        check_shape("initial_state.hidden", hidden, shapes[0])
-        check_shape("initial_state.cell", cell, shapes[1])
-        return ElmoStates(hidden, cell)
-
     def _encode_rows(self, ids_of_directions: list[tuple], mask: torch.Tensor) -> list[torch.Tensor]:
         """As [`~ElmoModel._encode_tokens`] for rows that each direction has for itself; distinct words once for all."""
         stacked = [
@@ -445,12 +417,6 @@ class ElmoModel(ElmoPreTrainedModel):
         return (
             vectors.new_zeros(mask.numel(), vectors.shape[-1]).index_copy(0, positions, vectors).view(*mask.shape, -1)
         )
-
-    @property
-    def _weight_dtype(self) -> torch.dtype:
-        """Of the stored weights; `self.dtype` walks the parameters, of which data parallelism's replicas have none."""
-        layer: ElmoRecurrentLayer = self.layers[0]  # ty: ignore[invalid-assignment]
-        return layer.bias.dtype  # the others may be int8
 
     # ---- sentence vectors
 
@@ -587,7 +553,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             loss=torch.stack(present).mean() if present else None,
             forward_loss=losses[0],
             backward_loss=losses[1],
-            last_hidden_state=bilm.layers[-1].to(self.elmo._weight_dtype),
+            last_hidden_state=bilm.layers[-1].to(self._weight_dtype),
             hidden_states=self.elmo._hidden_states(bilm, output_hidden_states),
             states=bilm.states,
         )
@@ -615,7 +581,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
 
 __all__ = [
     "DIRECTIONS",
-    "NO_SENTENCE_POOLING",
     "BiLMOutput",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",

@@ -134,6 +134,10 @@ HEAD_POOLINGS = {
     "attention": ("attention",),
     "biattentive": ("max", "mean", "min", "attention"),
 }
+NO_SENTENCE_POOLING = (
+    "This model has no sentence pooling: estimate it from text with `ElmoEmbedder.fit_sentence_pooling(sentences)`, or "
+    "ask for the mean of the words (`pooling='mean'`)."
+)
 
 
 class PoolingAccumulator:
@@ -329,6 +333,7 @@ class ElmoPooling(nn.Module):
 
 __all__ = [
     "HEAD_POOLINGS",
+    "NO_SENTENCE_POOLING",
     "POOLINGS",
     "ElmoPooling",
     "ElmoSentencePooling",

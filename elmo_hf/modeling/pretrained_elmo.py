@@ -26,7 +26,7 @@ from .checks_elmo import (
     weight_errors,
 )
 from .configuration_elmo import AUTO_MAP, NON_ENCODER_KEYS, ElmoConfig
-from .lstm_elmo import ElmoRecurrentLayer
+from .lstm_elmo import ElmoRecurrentLayer, ElmoStates
 from .products_elmo import packed_weights
 from .quantization_elmo import METHOD, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
 from .token_encoder_elmo import ElmoLinear, ElmoTokenEncoder
@@ -35,6 +35,8 @@ NO_WORD_TABLE = (
     "This model reads characters: it has no table of words to replace or resize, and an added word needs none. (A "
     "language model learns to predict more words with `elmo-hf pretrain --extend-vocab`.)"
 )
+# Reading orders by name: 0 is left to right, 1 right to left.
+DIRECTIONS = {"both": [0, 1], "forward": [0], "backward": [1]}
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
@@ -192,6 +194,12 @@ class ElmoPreTrainedModel(PreTrainedModel):
     def _token_encoder(self) -> ElmoTokenEncoder:
         return self.base_model.token_encoder  # ty: ignore[invalid-return-type]
 
+    @property
+    def _weight_dtype(self) -> torch.dtype:
+        """Of the stored weights. (`self.dtype` reads the parameters, and replicas of `nn.DataParallel` have none.)"""
+        layer: ElmoRecurrentLayer = self.base_model.layers[0]  # ty: ignore[invalid-assignment]
+        return layer.bias.dtype  # the other weights may be int8
+
     # ---- inputs
 
     def _mask(self, input_ids, char_ids, attention_mask, inputs_embeds) -> torch.Tensor:
@@ -263,5 +271,27 @@ class ElmoPreTrainedModel(PreTrainedModel):
             check_integers("token_type_ids", token_type_ids)
         return token_type_ids
 
+    def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
+        """The reading orders to run, and their indices into the layers' weights."""
+        available = DIRECTIONS[self.config.directions]
+        wanted = DIRECTIONS.get(directions or self.config.directions)
+        if wanted is None:
+            raise ValueError(f"`directions` must be one of {', '.join(DIRECTIONS)}, found {directions!r}.")
+        if not set(wanted) <= set(available):
+            raise ValueError(f"This model has only the {self.config.directions} direction, asked for {directions!r}.")
+        return wanted, [available.index(direction) for direction in wanted]
 
-__all__ = ["NO_WORD_TABLE", "ElmoPreTrainedModel"]
+    def _initial_states(self, initial_state: ElmoStates | None, mask: torch.Tensor, num_directions: int) -> ElmoStates:
+        """The given state, checked, or zeros."""
+        shape = (len(mask), self.config.num_hidden_layers, num_directions)
+        shapes = (*shape, self.config.output_size), (*shape, self.config.cell_size)
+        if initial_state is None:
+            zeros = (torch.zeros(shape, dtype=self._weight_dtype, device=mask.device) for shape in shapes)
+            return ElmoStates(*zeros)
+        hidden, cell = initial_state
+        check_shape("initial_state.hidden", hidden, shapes[0])
+        check_shape("initial_state.cell", cell, shapes[1])
+        return ElmoStates(hidden, cell)
+
+
+__all__ = ["DIRECTIONS", "NO_WORD_TABLE", "ElmoPreTrainedModel"]

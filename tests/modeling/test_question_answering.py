@@ -11,8 +11,15 @@ from torch.testing import assert_close
 from transformers import AutoModelForQuestionAnswering
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForQuestionAnswering, ElmoTokenizer
-from elmo_hf.modeling.answer_spans_elmo import answer_batch, best_spans, split_text, windows
-from elmo_hf.modeling.modeling_question_answering_elmo import IMPOSSIBLE, ElmoBidaf, ElmoContextAttention
+from elmo_hf.modeling.modeling_question_answering_elmo import (
+    IMPOSSIBLE,
+    ElmoBidaf,
+    ElmoContextAttention,
+    answer_batch,
+    best_spans,
+    split_text,
+    windows,
+)
 from tests.models import TINY
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "a", "mat"]
