@@ -7,7 +7,7 @@ LOWEST := .venv-lowest/.installed
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-lowest lint format golden mixins campaign bench clean
+.PHONY: help demo docs check test test-all test-lowest lint format golden mixins campaign bench clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -31,6 +31,10 @@ $(LOWEST): pyproject.toml constraints-lowest.txt
 
 demo: $(DEMO)  ## Look at the vectors of words with two meanings, offline
 	$(BIN)/python -m elmo_hf.demo
+
+# `--quiet` would hide the warnings, which a strict build counts.
+docs: $(INSTALLED)  ## Build the documentation site into build/site; fails on broken links and missing docstrings
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 check: lint  ## Format, lint, types and the fast tests, before each commit
 	$(BIN)/python -m pytest -m "not slow and not medium"

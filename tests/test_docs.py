@@ -65,6 +65,7 @@ def folders(tmp_path):
         "docs/coreference.md",
         "docs/heads.md",
         "docs/hub.md",
+        "docs/index.md",
         "docs/language-model.md",
         "docs/neighbours.md",
         "docs/precision.md",

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
-BATCH_TOKENS = 4096  # larger batches are not faster, for small and large models alike, and take more memory
+BATCH_TOKENS = 4096
+"""Tokens per batch. Larger batches are not faster, for small and large models alike, and take more memory."""
 SHORT = 8  # an item is short if at least this many fit into a batch
 WINDOW = 4  # batches per window: its sentences are sorted by length, and its results are in memory at the same time
 WINDOW_IN_ANY_ORDER = 16  # the same where results need not be in order; most shards of a corpus have fewer batches

@@ -9,6 +9,7 @@ from ..modeling.modeling_elmo import ElmoModel
 from ..runtime.staging import write_atomically
 
 SENTENCE_FILES = ("config_sentence_transformers.json", "sentence_bert_config.json", "modules.json")
+"""The files that make a model's folder a model of sentence-transformers."""
 TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
 METHODS = {
     "mean": ElmoModel.mean_of_words.__name__,

@@ -322,6 +322,7 @@ def find_label_id(label: str, label_ids: Mapping[str, int]) -> int:
 TASKS: dict[str, type[Task]] = {
     task.name: task for task in (TaggingTask, ClassificationTask, RolesTask, CoreferenceTask, QuestionAnsweringTask)
 }
+"""The tasks of `elmo-hf finetune`, by name."""
 
 __all__ = [
     "TASKS",

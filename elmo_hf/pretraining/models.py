@@ -15,7 +15,6 @@ from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..modeling.tokenizer_files_elmo import read_vocabulary
 from .settings import RECIPES, PretrainingSettings, unknown_names
 
-# The released English models, and the one that comes with this package.
 SIZES: dict[str, dict[str, Any]] = {
     "compact": {
         "char_filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 128], [6, 128]],
@@ -27,6 +26,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "medium": {"num_highway_layers": 1, "cell_size": 2048, "projection_size": 256},
     "original": {},
 }
+"""Config fields by size: the released English models, and the model that comes with this package (`compact`)."""
+
 # With a smaller vocabulary, a full softmax is as fast as any other.
 FEW_WORDS = 10_000
 

@@ -127,7 +127,6 @@ def unknown_names(names: Sequence[str], known: Sequence[str]) -> str:
     return f"There is no setting or field of the config {listed}."
 
 
-# The original recipe is that of bilm-tf: Adagrad, no schedule, and the state is never reset.
 RECIPES: dict[str, dict[str, Any]] = {
     "modern": {},
     "original": {
@@ -143,5 +142,6 @@ RECIPES: dict[str, dict[str, Any]] = {
         "epochs": 10,
     },
 }
+"""Settings by recipe. The original recipe is that of bilm-tf: Adagrad, no schedule, and the state is never reset."""
 
 __all__ = ["RECIPES", "PretrainingSettings", "unknown_names"]
