@@ -64,7 +64,7 @@ HEADS = (
         parts=("cross_attention", "biattention", "esim", "pooling", "classifier"),
         pipeline="text-classification",
         task="classification",
-        fields=("pooling", "text_pairs", "pair_attention"),
+        fields=("pooling", "classifier_type", "text_pairs", "pair_attention"),
     ),
     ModelClass(
         name="ElmoForTokenClassification",
@@ -216,6 +216,8 @@ class ElmoConfig(PreTrainedConfig):
         span_size (`int`): Size of a span's vector, and of the layers that score it.
         pooling (`"mean"`, `"max"`, `"attention"` or `"biattentive"`): How a classifier pools the words of a text; the
             last one is the paper's sentiment model.
+        classifier_type (`"linear"` or `"maxout"`): The last layers of a classifier: one linear layer, or three maxout
+            layers as in the paper's sentiment model.
         text_pairs (`bool`): Whether a classifier reads pairs of texts.
         pair_attention (`bool` or `"esim"`): Whether the words of a pair's texts attend to each other. `True`: before
             ELMo at the output, and the pooled texts are compared. `"esim"`: the paper's entailment model, with ELMo at
@@ -297,6 +299,7 @@ class ElmoConfig(PreTrainedConfig):
     max_antecedents: int = 100
     span_size: int = 150
     pooling: Literal["mean", "max", "attention", "biattentive"] = "max"
+    classifier_type: Literal["linear", "maxout"] = "linear"
     text_pairs: bool = False
     pair_attention: bool | Literal["esim"] = False
     max_answer_words: int = 17

@@ -32,6 +32,7 @@ from .task_layers_elmo import (
     ElmoBiattention,
     ElmoCRF,
     ElmoCrossAttention,
+    ElmoMaxoutClassifier,
     ElmoTaskLinear,
     ElmoTaskLSTM,
 )
@@ -459,7 +460,11 @@ class ElmoForSequenceClassification(ElmoTaskModel):
                 self.task_size = 2 * size
             self.pooling = ElmoPooling(config.pooling, self._output_size)
             pooled_size = self.pooling.output_size * (4 if config.text_pairs else 1)
-        self.classifier = ElmoTaskLinear(pooled_size, len(config.label_names))
+        num_labels = len(config.label_names)
+        if config.classifier_type == "maxout":
+            self.classifier: nn.Module = ElmoMaxoutClassifier(pooled_size, num_labels, config.classifier_dropout)
+        else:
+            self.classifier = ElmoTaskLinear(pooled_size, num_labels)
         self.post_init()
 
     @can_return_tuple

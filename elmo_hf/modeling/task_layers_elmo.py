@@ -206,6 +206,36 @@ def attend(words: torch.Tensor, others: torch.Tensor, mask: torch.Tensor) -> tor
     return matmul(weights, others)
 
 
+class ElmoMaxoutClassifier(nn.Module):
+    """
+    Three maxout layers (Goodfellow et al. 2013), as at the end of the biattentive network of McCann et al. (2017): each
+    value is the maximum of several linear functions. There is no batch normalisation.
+
+    Args:
+        input_size (`int`): The size of a text's vector. The hidden layers have a half and a quarter of it.
+        num_labels (`int`): The number of labels.
+        dropout (`float`): Dropout before the second and the third layer, in training only.
+    """
+
+    num_pieces = 4  # linear functions per value
+
+    def __init__(self, input_size: int, num_labels: int, dropout: float = 0.0):
+        super().__init__()
+        sizes = [input_size, max(input_size // 2, 1), max(input_size // 4, 1), num_labels]
+        self.layers = nn.ModuleList(
+            ElmoTaskLinear(before, size * self.num_pieces) for before, size in zip(sizes[:-1], sizes[1:], strict=True)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, texts: torch.Tensor) -> torch.Tensor:
+        """`(texts, input_size)` → `(texts, num_labels)`"""
+        for index, layer in enumerate(self.layers):
+            if index:
+                texts = self.dropout(texts)
+            texts = layer(texts).unflatten(-1, (-1, self.num_pieces)).amax(dim=-1)
+        return texts
+
+
 class ElmoBiattention(nn.Module):
     """
     The self-attention of the paper's sentiment model, the biattentive network of McCann et al. (2017), after its
@@ -429,6 +459,7 @@ __all__ = [
     "ElmoCRF",
     "ElmoCrossAttention",
     "ElmoHighwayLSTMLayer",
+    "ElmoMaxoutClassifier",
     "ElmoTaskLSTM",
     "ElmoTaskLSTMLayer",
     "ElmoTaskLinear",

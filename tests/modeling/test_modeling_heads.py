@@ -39,6 +39,7 @@ CLASSIFIERS = [
     {"pooling": "attention", "elmo_places": "both"},
     {"pooling": "biattentive", "word_vector_size": 4},
     {"pooling": "biattentive", "elmo_places": "both", "num_task_layers": 0},
+    {"pooling": "biattentive", "classifier_type": "maxout"},
     {"text_pairs": True},
     {"text_pairs": True, "pair_attention": True, "pooling": "mean"},
     {"text_pairs": True, "pair_attention": True, "pooling": "biattentive", "elmo_places": "both"},

@@ -9,6 +9,7 @@ from elmo_hf.modeling.task_layers_elmo import (
     ElmoBiattention,
     ElmoCrossAttention,
     ElmoHighwayLSTMLayer,
+    ElmoMaxoutClassifier,
     ElmoTaskLSTM,
     ElmoTaskLSTMLayer,
     attend,
@@ -127,3 +128,15 @@ def test_a_highway_layer_drops_the_same_values_of_the_state_at_every_word():
         layer.eval()
         layer.recurrent_weight.copy_(layer.recurrent_weight * kept[0])
         assert_close(layer(same)[0], found[0])
+
+
+def test_a_maxout_layer_takes_the_largest_of_its_linear_functions():
+    torch.manual_seed(0)
+    layer, texts = ElmoMaxoutClassifier(8, 3).eval(), torch.randn(5, 8)
+    expected = texts
+    for linear in layer.layers:
+        pieces = linear.weight.unflatten(0, (-1, 4)).unbind(1), linear.bias.unflatten(0, (-1, 4)).unbind(1)
+        outputs = [expected @ weight.T + bias for weight, bias in zip(*pieces, strict=True)]
+        expected = torch.stack(outputs).max(dim=0).values
+    assert [linear.out_features // 4 for linear in layer.layers] == [4, 2, 3]
+    assert_close(layer(texts), expected)

@@ -87,7 +87,7 @@ def new_trainer(task: str, folder, model=None, **arguments) -> Trainer:
         pytest.param("tagging", {}, marks=pytest.mark.slow),
         ("tagging", {"tag_decoder": "crf", "elmo_places": "both"}),
         pytest.param("classification", {}, marks=pytest.mark.slow),
-        ("classification", {"pooling": "biattentive"}),
+        ("classification", {"pooling": "biattentive", "classifier_type": "maxout"}),
     ],
     ids=str,
 )
