@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer, Trainer, TrainingArguments, pipeline
+from transformers import (
+    AutoModel,
+    AutoModelForQuestionAnswering,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    Trainer,
+    TrainingArguments,
+    pipeline,
+)
 
-from elmo_hf import ElmoForPreTraining, ElmoForSequenceClassification
+from elmo_hf import ElmoForPreTraining, ElmoForQuestionAnswering, ElmoForSequenceClassification
 from elmo_hf.publishing import push_model
 from tests.hub.models import save_tagger, save_tiny
 from tests.hub.test_push import COMPLETE, files_of
@@ -21,6 +29,7 @@ LOAD = """
 import json, sys
 import torch
 from transformers import AutoModel, AutoTokenizer, pipeline
+from transformers import AutoModelForQuestionAnswering
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 options = json.loads(sys.argv[1])
 if not options.get("trust_remote_code"):
@@ -28,13 +37,14 @@ if not options.get("trust_remote_code"):
 def load(auto, name):
     return auto.from_pretrained(name, **options)
 tokenizer, encoder = load(AutoTokenizer, "ada/encoder"), load(AutoModel, "ada/encoder")
-batch = tokenizer(SENTENCE, return_tensors="pt")
+batch, pair = tokenizer(SENTENCE, return_tensors="pt"), tokenizer("Who sat?", SENTENCE, return_tensors="pt")
 torch.manual_seed(0)
 with torch.no_grad():
     found = {
         "vectors": encoder(**batch).last_hidden_state.tolist(),
         "tags": load(AutoModelForTokenClassification, "ada/tagger")(**batch).emissions.tolist(),
         "labels": load(AutoModelForSequenceClassification, "ada/classifier")(**batch).logits.tolist(),
+        "answers": load(AutoModelForQuestionAnswering, "ada/answers")(**pair).end_logits.tolist(),
     }
 options = {name: value for name, value in options.items() if name != "subfolder"}
 for task, name in (("token-classification", "ada/tagger"), ("text-classification", "ada/classifier")):
@@ -46,11 +56,12 @@ print(json.dumps(found))
 
 @pytest.fixture
 def folders(tmp_path):
-    """An encoder with its language model, a tagger, a classifier."""
+    """An encoder with its language model, a tagger, a classifier, and a model that answers questions."""
     return {
         "ada/encoder": save_tiny(tmp_path / "encoder", ElmoForPreTraining),
         "ada/tagger": save_tagger(tmp_path / "tagger"),
         "ada/classifier": save_tiny(tmp_path / "classifier", ElmoForSequenceClassification, num_labels=2),
+        "ada/answers": save_tiny(tmp_path / "answers", ElmoForQuestionAnswering),
     }
 
 
@@ -66,12 +77,14 @@ def expected_of(folders) -> dict:
     tokenizer, encoder = (auto.from_pretrained(folders["ada/encoder"]) for auto in (AutoTokenizer, AutoModel))
     tagger = AutoModelForTokenClassification.from_pretrained(folders["ada/tagger"])
     classifier = ElmoForSequenceClassification.from_pretrained(folders["ada/classifier"])
-    batch = tokenizer(SENTENCE, return_tensors="pt")
+    answering = AutoModelForQuestionAnswering.from_pretrained(folders["ada/answers"])
+    batch, pair = tokenizer(SENTENCE, return_tensors="pt"), tokenizer("Who sat?", SENTENCE, return_tensors="pt")
     with torch.no_grad():
         return {
             "vectors": encoder(**batch).last_hidden_state,
             "tags": tagger(**batch).emissions,
             "labels": classifier(**batch).logits,
+            "answers": answering(**pair).end_logits,
         }
 
 
@@ -102,11 +115,11 @@ def test_the_lines_of_use_on_the_published_cards_run_without_the_package(hub, ap
     for name in published:
         card = Path(api.hf_hub_download(name, "README.md")).read_text("utf-8")
         lines += re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL)
-    assert len(lines) == 3
-    code = "\n".join(lines) + "\nprint(len(vectors), len(tags), len(label))"
+    assert len(lines) == 4
+    code = "\n".join(lines) + "\nprint(len(vectors), len(label), len(answers))"
     home = {"HF_HOME": str(tmp_path / "fresh"), "HF_MODULES_CACHE": str(tmp_path / "fresh-modules")}
     done = run_python(code, environment=home, with_package=False)
-    assert done.stdout.split()[-3::2] == ["11", "1"]
+    assert done.stdout.split()[-3:] == ["11", "1", "3"]
 
 
 @pytest.fixture

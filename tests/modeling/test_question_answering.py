@@ -1,14 +1,16 @@
 """Question answering: attention beside plain PyTorch, the loss by the book, and answers with offsets into the text."""
 
 import math
+import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 from torch.testing import assert_close
-from transformers import AutoModelForQuestionAnswering
+from transformers import AutoModelForQuestionAnswering, DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForQuestionAnswering, ElmoTokenizer
 from elmo_hf.modeling.modeling_question_answering_elmo import (
@@ -253,3 +255,29 @@ def test_words_and_their_offsets_are_those_of_the_tokenizer(tokenizer):
     text = "The “old” cat didn't sit."
     words, spans = split_text(tokenizer, text)
     assert words == [text[start:end] for start, end in spans] == tokenizer.tokenize(text)
+
+
+@pytest.mark.medium
+def test_a_stock_trainer_learns_to_find_the_word_that_the_question_names(tmp_path):
+    set_seed(0)
+    words = ["ant", "bee", "cat", "dog", "eel", "fox"]
+    tokenizer = ElmoTokenizer(vocab=[*WORDS[:3], *words])
+    generator = random.Random(0)
+    examples = []
+    for _ in range(240):
+        context = generator.sample(words, 4)
+        place = generator.randrange(4)
+        encoded = dict(tokenizer(context[place], " ".join(context)))
+        answer = 4 + place  # after <S>, the question, </S> and <S>
+        examples.append(encoded | {"start_positions": answer, "end_positions": answer})
+    sizes = {"vocab_size": len(tokenizer), "task_layer_size": 24, "word_vector_size": 16, "elmo_dropout": 0.0}
+    model = ElmoForQuestionAnswering(ElmoConfig(**(SIZES | sizes)))
+    arguments = TrainingArguments(
+        str(tmp_path), num_train_epochs=15, learning_rate=0.01, per_device_train_batch_size=16, report_to="none",
+        disable_tqdm=True, use_cpu=True, save_strategy="no",
+    )  # fmt: skip
+    trainer = Trainer(model, arguments, train_dataset=examples[:200], data_collator=DataCollatorWithPadding(tokenizer))
+    trainer.train()
+    start, end = trainer.predict(examples[200:]).predictions[:2]
+    wanted = [example["start_positions"] for example in examples[200:]]
+    assert np.mean((start.argmax(-1) == wanted) & (end.argmax(-1) == wanted)) > 0.9
