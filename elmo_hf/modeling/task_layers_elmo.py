@@ -8,6 +8,7 @@ are the first positions of each row.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -222,9 +223,7 @@ class ElmoMaxoutClassifier(nn.Module):
     def __init__(self, input_size: int, num_labels: int, dropout: float = 0.0):
         super().__init__()
         sizes = [input_size, max(input_size // 2, 1), max(input_size // 4, 1), num_labels]
-        self.layers = nn.ModuleList(
-            ElmoTaskLinear(before, size * self.num_pieces) for before, size in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(ElmoTaskLinear(before, size * self.num_pieces) for before, size in pairwise(sizes))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, texts: torch.Tensor) -> torch.Tensor:
