@@ -1,8 +1,9 @@
-"""MUC, B³ and CEAFe, against the published examples and numbers worked out by hand."""
+"""MUC, B³ and CEAFe, against published examples, numbers worked out by hand, and an independent scorer."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scorch.scores import b_cubed, ceaf_e, muc
 
 from elmo_hf.finetuning import coreference_metrics
 
@@ -78,3 +79,15 @@ def test_swapping_the_sides_swaps_precision_and_recall(one, two):
 def test_a_perfect_answer_is_one(clusters):
     found = coreference_metrics([clusters], [clusters[::-1]], with_singletons=True)
     assert found["b3_f1"] == found["ceafe_f1"] == pytest.approx(1)
+
+
+@given(partitions, partitions)
+def test_the_values_are_those_of_an_independent_scorer(wanted, predicted):
+    found = coreference_metrics([wanted], [predicted], with_singletons=True)
+    sides = [[set(cluster) for cluster in clusters] for clusters in (wanted, predicted)]
+    for name, score in (("b3", b_cubed), ("ceafe", ceaf_e)):
+        recall, precision, f1 = score(*sides)
+        assert values(found, name) == pytest.approx((precision, recall, f1))
+    if all(any(len(cluster) > 1 for cluster in side) for side in sides):  # otherwise there is no link to count
+        recall, precision, f1 = muc(*sides)
+        assert values(found, "muc") == pytest.approx((precision, recall, f1))
