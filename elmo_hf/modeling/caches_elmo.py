@@ -161,9 +161,9 @@ class ElmoLayerCache:
         if segments is None or not bool(mask.any()):
             return self._rows(input_ids, char_ids, mask)
         rows = ElmoSentences.of(mask)
-        is_new = rows.gather(segments).diff(dim=1) != 0  # as in the biLM, a text begins where the number changes
-        numbers = functional.pad(is_new.cumsum(dim=1), (1, 0))  # (batch, longest)
-        texts = ElmoSentences.of(mask, rows.scatter(numbers), int(numbers[rows.mask].max()) + 1)
+        is_new = rows.gather(segments).diff(dim=1) != 0  # as in the biLM, a text begins where the segment changes
+        text_ids = functional.pad(is_new.cumsum(dim=1), (1, 0))  # (batch, longest)
+        texts = ElmoSentences.of(mask, rows.scatter(text_ids), int(text_ids[rows.mask].max()) + 1)
         ids = [None if given is None else texts.gather(given) for given in (input_ids, char_ids)]
         return tuple(texts.scatter(layer) for layer in self._rows(ids[0], ids[1], texts.mask))
 
@@ -242,7 +242,7 @@ class _LayerFiles:
         owner = folder / FINGERPRINT
         if not owner.exists():  # another process may be writing the same content now
             if any(path.name != FINGERPRINT and path.suffix not in SUFFIXES for path in folder.iterdir()):
-                raise ValueError(f"{folder} holds something else than layers: name another folder.")
+                raise ValueError(f"{folder} holds other files than cached layers: name another folder.")
             temporary = folder / f"{uuid.uuid4().hex}{TEMPORARY}"
             temporary.write_text(json.dumps({"bilm": fingerprint}), encoding="utf-8")
             os.replace(temporary, owner)
@@ -289,7 +289,7 @@ class _LayerFiles:
 
 def _check_frozen(elmo: nn.Module):
     if not elmo.bilm_is_frozen:
-        raise ValueError("Only a frozen biLM gives the same layers twice: load the model with freeze_bilm=True.")
+        raise ValueError("Layers can only be cached if the biLM is frozen: load the model with freeze_bilm=True.")
 
 
 def bilm_fingerprint(elmo: Any) -> str:

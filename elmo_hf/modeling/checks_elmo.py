@@ -32,8 +32,8 @@ MAX_LABELS = 10**5  # of a head
 WEIGHTS, INDEX = "model{}.safetensors", "model.safetensors.index{}.json"
 PICKLES = "pytorch_model{}.bin", "pytorch_model.bin.index{}.json"
 NO_PICKLE = (
-    "A pickle can run any code, and is not read here. `elmo-hf convert` makes a safetensors folder of an old ELMo "
-    "checkpoint; other weights are to be saved again with `save_pretrained`"
+    "A pickle can run any code, and is not read here. `elmo-hf convert` converts old ELMo checkpoints to safetensors; "
+    "save other weights again with `save_pretrained`"
 )
 # The arguments of `from_pretrained` that say where files come from.
 SOURCE_ARGUMENTS = ("subfolder", "revision", "token", "cache_dir", "force_download", "proxies", "local_files_only")
@@ -77,7 +77,7 @@ def check_extra_fields(config: PreTrainedConfig, fields: Mapping[str, Any]):
     for name in fields:
         own = getattr(type(config), name, None)
         if name.startswith("__") or callable(own) or (isinstance(own, property) and own.fset is None):
-            raise ValueError(f"`{name}` is no field that can be set: remove it from the config.")
+            raise ValueError(f"`{name}` is not a field that can be set: remove it from the config.")
     labels = fields.get("num_labels")
     if labels is not None and (type(labels) is not int or labels > MAX_LABELS):
         raise ValueError(f"`num_labels` must be a number up to {MAX_LABELS}, found {labels!r:.60}.")

@@ -26,16 +26,16 @@ except ImportError as error:
 class ModelClass(NamedTuple):
     """
     An entry of the registry of model classes. The Auto map, registration, loading, publishing and the commands read the
-    registry: a new head is a class, an entry in `HEADS` and a test file.
+    registry. A new head is a class, an entry in `HEADS` and a test file.
 
     Attributes:
         name (`str`): The class.
         module (`str`): The file that defines it.
         auto_class (`str`, *optional*): The Auto class that loads it; `None` if transformers has none for its task.
-        parts (`tuple[str, ...]`): Its modules beside the encoder, as they are named in a state dict. They are ignored
-            when an encoder is loaded from its weights. (Those that all heads have are in `HEAD_PARTS`.)
-        pipeline (`str`): The pipeline that runs it. For a class without Auto class, the task under which the Hub lists
-            it.
+        parts (`tuple[str, ...]`): The names in a state dict of the modules that it has in addition to the encoder.
+            They are ignored when an encoder is loaded from its weights. (`HEAD_PARTS` has those of all heads.)
+        pipeline (`str`): The pipeline that runs it. For a class without an Auto class, the task under which the Hub
+            lists it.
         task (`str`, *optional*): The task of `elmo-hf finetune` that trains it.
         fields (`tuple[str, ...]`): Fields of the config that only this class reads.
     """
@@ -50,7 +50,7 @@ class ModelClass(NamedTuple):
 
     @property
     def model_class(self) -> Any:
-        """The class itself; its file is imported now."""
+        """The class itself. Imports its file."""
         return getattr(import_module(f".{self.module}", __package__), self.name)
 
 
@@ -108,15 +108,15 @@ MODELS = (
 )
 # Auto class → "file.class", for `trust_remote_code` where this package is not installed.
 AUTO_MAP = {entry.auto_class: f"{entry.module}.{entry.name}" for entry in MODELS if entry.auto_class is not None}
-# The weights that an encoder does not have: those of pretraining and of heads.
+# Matches the weights of pretraining and of heads, which an encoder does not have.
 NON_ENCODER_KEYS = rf"^({'|'.join(sorted({*HEAD_PARTS, *(part for entry in MODELS for part in entry.parts)}))})\."
 
 
-# (width, number of filters) of the released English models.
+# (width, filters) of the released English models.
 ORIGINAL_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 
-# Upper bounds, far above any real model. Beyond them, building a model would take very long before its weights are
-# checked, or sizes would not fit into 64 bits.
+# Upper bounds, far above any real model. With larger values, building a model would take very long before its weights
+# are checked, or sizes would not fit into 64 bits.
 MAX_VALUES = {
     **dict.fromkeys(["vocab_size", "num_word_vectors"], 10**9),
     **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size"], 10**6),
@@ -126,7 +126,7 @@ MAX_VALUES = {
     **dict.fromkeys(["max_span_width", "span_ratio", "max_answer_words"], 1000),
     **dict.fromkeys(["max_antecedents", "span_size", "predicate_size"], 10**6),
 }
-MAX_ENTRIES = 1000  # of a list
+MAX_ENTRIES = 1000  # in a list
 MAX_CRF_LABELS = 5000
 
 
@@ -137,7 +137,7 @@ def _check_filter_pairs(filters: list[list[int]]):
 
 
 def check_mixer_weights(name: str, weights: str | Sequence[float], num_layers: int):
-    """Refuses anything but "learned", "top", or one probability per layer, token layer first."""
+    """Refuses everything except "learned", "top", and a list with one probability per layer, token layer first."""
     if isinstance(weights, str):
         if weights not in ("learned", "top"):
             raise ValueError(f"`{name}` must be 'learned', 'top' or a list of probabilities, found {weights!r}.")
@@ -156,15 +156,15 @@ class ElmoConfig(PreTrainedConfig):
     Args:
         vocab_size (`int`): Words known to the language model, boundaries and `<UNK>` included. They are the targets of
             pretraining; the vectors of a character model do not depend on them.
-        pad_token_id (`int`, *optional*): Word id of padding. Default: `vocab_size`, the first id that is no word.
-        token_inputs (`"characters"`, `"words"` or `"both"`): What a token's vector is made of: its characters, a row of
-            a word table, or both concatenated (word first).
+        pad_token_id (`int`, *optional*): Word id of padding. Default: `vocab_size`, the first id after the words.
+        token_inputs (`"characters"`, `"words"` or `"both"`): What a token's vector is computed from: its characters, a
+            row of a word table, or both concatenated (word first).
         char_vocab_size (`int`): Rows of the character table; row 0 is the padding of a whole token.
-        char_pad_id (`int`): Character id that fills a word up to `max_characters_per_token`.
+        char_pad_id (`int`): Character id that pads a word to `max_characters_per_token`.
         char_bos_id, char_eos_id (`int`): Character ids of a sentence's boundaries, which pooling and heads leave out.
         max_characters_per_token (`int`): Character slots per word, begin and end mark included.
         char_embedding_size (`int`): Size of a character's vector.
-        char_filters (`list[list[int]]`): `[width, number]` of each convolution.
+        char_filters (`list[list[int]]`): `[width, number of filters]` of each convolution.
         char_activation (`"relu"` or `"tanh"`): Applied after the maximum over positions.
         num_highway_layers (`int`): Highway layers over the filters' outputs.
         word_embedding_size (`int`, *optional*): Row size of the word table. Default: the token vector's size.
@@ -172,18 +172,18 @@ class ElmoConfig(PreTrainedConfig):
             only where the sizes differ, as in the original.
         num_hidden_layers (`int`): Recurrent layers.
         cell_size (`int`): LSTM cells per direction and layer.
-        projection_size (`int`, *optional*): Size that a layer's output is projected to; `None`: no projection.
+        projection_size (`int`, *optional*): The size that a layer's output is projected to; `None`: no projection.
         cell_clip, projection_clip (`float`, *optional*): Bounds of cell and projected output; `None`: no bound.
         forget_bias (`float`): Added to the forget gate at run time; not part of the stored bias.
         skip_connections (`bool`): Add a layer's input to its output, from the second layer on.
-        directions (`"both"`, `"forward"` or `"backward"`): The language models inside.
+        directions (`"both"`, `"forward"` or `"backward"`): Which language models it has.
         dropout (`float`): Dropout on the recurrent layers' inputs and, in pretraining, on the top output.
         softmax_type (`"full"`, `"sampled"` or `"adaptive"`): The softmax layer of pretraining. A sampled one has the
-            weights of a full one, and is one in evaluation.
+            weights of a full one, and is computed in full in evaluation.
         softmax_samples (`int`): Words drawn for a sampled softmax.
         softmax_cutoffs (`list[int]`, *optional*): The first word of each group of rare words of an adaptive softmax.
             Default: 1/20 and 1/4 of the vocabulary.
-        softmax_tail_ratio (`int`): How much smaller each group's vectors are than those of the group before.
+        softmax_tail_ratio (`int`): How many times smaller each group's vectors are than those of the group before.
         mixer_weights (`"learned"`, `"top"` or `list[float]`): How [`ElmoModel`] mixes its layers: learned softmax
             weights, the top layer only, or fixed probabilities, one per layer (token layer first).
         mixer_layer_norm (`bool`): The original's normalisation over the batch before mixing. The vectors then depend
@@ -192,27 +192,27 @@ class ElmoConfig(PreTrainedConfig):
         sentence_layers (`list[int]`, *optional*): The layers of the pooling "sentence", which makes sentence vectors
             ([`ElmoSentencePooling`]). Default: the model does not have this pooling.
         sentence_size (`int`, *optional*): The size of these sentence vectors. Default: `hidden_size`.
-        freeze_bilm (`bool`): Whether the biLM is not trained with a head.
-        elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head has ELMo: [x; ELMo] into its task
-            layers, [h; ELMo] out of them, or nowhere, as a baseline. Each place has a mixer of its own, with
-            `mixer_weights` and `mixer_layer_norm`.
+        freeze_bilm (`bool`): Whether the biLM stays fixed when a head is trained.
+        elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head uses ELMo: in the input of its task
+            layers, [x; ELMo], in their output, [h; ELMo], or nowhere, as a baseline. Each place has a mixer of its
+            own, with `mixer_weights` and `mixer_layer_norm`.
         elmo_dropout (`float`): Dropout on a head's ELMo vectors, in training only.
         mixer_l2 (`float`): How strongly a head's loss pulls its mixing weights towards the mean of the layers.
-        word_vector_size (`int`, *optional*): Size of a head's static word vectors beside ELMo; `None`: it has none.
+        word_vector_size (`int`, *optional*): Size of the static word vectors of a head; `None`: it has none.
         num_word_vectors (`int`, *optional*): Size of the vocabulary of the head's own tokenizer, whose `input_ids` are
             the rows of the word vectors. Default: `vocab_size`.
         train_word_vectors (`bool`): Whether the word vectors are trained.
-        num_task_layers (`int`): Layers of a head's LSTM; 0: none, and a tagger is a linear probe.
-        task_layer_size (`int`): Its size, per direction.
-        task_lstm_type (`"bidirectional"` or `"alternating"`): A BiLSTM, or layers with highway connections that read
-            forward and backward by turns (He et al. 2017), each of `task_layer_size`.
+        num_task_layers (`int`): Layers of a head's LSTM. With 0 it has none, and a tagger is a linear probe.
+        task_layer_size (`int`): The size of this LSTM, per direction.
+        task_lstm_type (`"bidirectional"` or `"alternating"`): A BiLSTM, or layers of `task_layer_size` with highway
+            connections that alternate between forward and backward (He et al. 2017).
         classifier_dropout (`float`): Dropout around a head's task layers, in training only.
-        tag_decoder (`"softmax"` or `"crf"`): Whether a tagger decodes each label independently, or the whole sentence.
+        tag_decoder (`"softmax"` or `"crf"`): Whether a tagger decodes each label independently, or whole sentences.
             The labels of semantic roles are valid BIO in both cases.
         predicate_size (`int`): Size of the embedding that marks the predicate of semantic roles.
         max_span_width (`int`): The longest mention of coreference, in words.
-        span_ratio (`float`): How many spans of a document coreference keeps as possible mentions, per word.
-        max_antecedents (`int`): How many kept spans before it a mention is compared with.
+        span_ratio (`float`): How many candidate mentions per word coreference selects in a document.
+        max_antecedents (`int`): The number of preceding candidates that a mention is compared with.
         span_size (`int`): Size of a span's vector, and of the layers that score it.
         pooling (`"mean"`, `"max"`, `"attention"` or `"biattentive"`): How a classifier pools the words of a text; the
             last one is the paper's sentiment model.
@@ -222,7 +222,7 @@ class ElmoConfig(PreTrainedConfig):
         pair_attention (`bool` or `"esim"`): Whether the words of a pair's texts attend to each other. `True`: before
             ELMo at the output, and the pooled texts are compared. `"esim"`: the paper's entailment model, with ELMo at
             the output of the first BiLSTM; it pools by mean and maximum, and has a hidden layer.
-        max_answer_words (`int`): The most words that an answer to a question has.
+        max_answer_words (`int`): The maximum length of an answer, in words.
         allow_no_answer (`bool`): Whether a question may have no answer in its context, as in SQuAD 2.0.
 
     Example:
@@ -328,8 +328,8 @@ class ElmoConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs):
         """
-        As for any config. Fields of the wrong type raise a `ValueError`, also those of the base class. If `kwargs` has
-        another `vocab_size` and padding was the first id after the words, it is so again.
+        As for any config. Fields of the wrong type raise a `ValueError`, also those of the base class. If `kwargs`
+        changes `vocab_size` and padding was the first id after the words, its id changes too.
         """
         if "vocab_size" in kwargs and config_dict.get("pad_token_id") == config_dict.get("vocab_size"):
             config_dict = config_dict | {"vocab_size": kwargs["vocab_size"], "pad_token_id": None}
@@ -376,7 +376,7 @@ class ElmoConfig(PreTrainedConfig):
 
     @property
     def default_softmax_cutoffs(self) -> list[int]:
-        """Where the groups of an adaptive softmax begin if `softmax_cutoffs` is `None`."""
+        """The first words of the groups of an adaptive softmax if `softmax_cutoffs` is `None`."""
         return sorted({max(self.vocab_size // share, 1) for share in (20, 4)})
 
     @property
@@ -391,7 +391,7 @@ class ElmoConfig(PreTrainedConfig):
         return words + (self.char_feature_size if self.uses_characters else 0)
 
     def validate_architecture(self):
-        """Refuses a config that no model can be built from, and names the field. Called by the base class."""
+        """Refuses a config from which no model can be built, and names the field. Called by the base class."""
         self._check_sizes()
         if self.uses_characters:
             self._check_characters()
@@ -496,8 +496,8 @@ class ElmoConfig(PreTrainedConfig):
                 raise ValueError(f"`{name}` must be 0 or more, found {getattr(self, name)}.")
         if self.elmo_places in ("output", "none") and self.word_vector_size is None:
             raise ValueError(
-                f"`elmo_places={self.elmo_places!r}` leaves the task layers without input: give them word vectors "
-                "(`word_vector_size`), or ELMo at the input too (`elmo_places='both'`)."
+                f"`elmo_places={self.elmo_places!r}` leaves the task layers without input: add word vectors "
+                "(`word_vector_size`), or use ELMo at the input too (`elmo_places='both'`)."
             )
         has_own_words = self.word_vector_size is not None and self.num_word_vectors not in (None, self.vocab_size)
         if self.uses_words and has_own_words:
@@ -514,7 +514,7 @@ class ElmoConfig(PreTrainedConfig):
             )
 
     def validate_token_ids(self):
-        """Boundaries are words; padding may be the first id past the words."""
+        """Boundaries must be words of the vocabulary; padding may be the first id after the words."""
         last = self.vocab_size - 1
         for name, most in (("bos_token_id", last), ("eos_token_id", last), ("pad_token_id", last + 1)):
             value = getattr(self, name)
@@ -542,7 +542,7 @@ class ElmoConfig(PreTrainedConfig):
     @classmethod
     def from_bilm_options(cls, options: Mapping[str, Any] | str | os.PathLike, **overrides) -> "ElmoConfig":
         """
-        Reads the original's `options.json`, of training (261 characters) or of inference (262).
+        Reads an `options.json` of the original, for training (261 characters) or for inference (262).
 
         Args:
             options: The options, or the path of their file.
@@ -556,9 +556,9 @@ class ElmoConfig(PreTrainedConfig):
         try:
             fields = _fields_of_options(options)
         except KeyError as error:
-            raise ValueError(f"These are no biLM options: {error} is missing.") from error
+            raise ValueError(f"These are not the options of a biLM: {error} is missing.") from error
         except TypeError as error:
-            raise ValueError(f"These are no biLM options: a part is of the wrong kind ({error}).") from error
+            raise ValueError(f"These are not the options of a biLM: a part has the wrong type ({error}).") from error
         return cls(**(fields | overrides))
 
 
@@ -569,11 +569,11 @@ def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if projection is None:
         raise TypeError("`projection_dim` is null")
     if isinstance(projection, int) and isinstance(cells, int) and 0 < cells < projection:
-        raise ValueError(f"`projection_size` ({projection}) is larger than `cell_size` ({cells}): no such model ran.")
+        raise ValueError(f"`projection_size` ({projection}) must not be larger than `cell_size` ({cells}).")
     fields = {
         "num_hidden_layers": lstm.get("n_layers", 1),
         "cell_size": cells,
-        # The original's LSTM cell projects only where that makes its output smaller.
+        # The LSTM cell of the original only projects if the projection is smaller than the cells.
         "projection_size": projection if projection != cells else None,
         "cell_clip": lstm.get("cell_clip"),
         "projection_clip": lstm.get("proj_clip"),
@@ -586,7 +586,7 @@ def _fields_of_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if characters is None:
         return fields | {"token_inputs": "words"}
 
-    # A training file counts 256 bytes and 5 marks; inference adds the padding row in front.
+    # For training there are 256 bytes and 5 marks; for inference there is also row 0, the padding.
     if characters["n_characters"] not in (261, 262):
         raise ValueError(f"`n_characters` must be 261 or 262, found {characters['n_characters']}.")
     return fields | {

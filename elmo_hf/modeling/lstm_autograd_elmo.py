@@ -2,9 +2,9 @@
 """
 [`lstm`] with its gradient by hand, for training.
 
-Autograd would keep some twenty tensors per time step of [`lstm`]; this `autograd.Function` keeps seven, and computes
+Autograd would store about twenty tensors per time step of [`lstm`]. This `autograd.Function` stores seven, and computes
 the gradients of the weights with one product over many steps. The element-wise parts, [`cell_step`] and
-[`cell_step_backward`], have no side effects: `torch.compile` can turn each into one pass over memory.
+[`cell_step_backward`], have no side effects, so that `torch.compile` can turn each into one pass over memory.
 """
 
 from collections.abc import Callable
@@ -20,16 +20,16 @@ from .products_elmo import ROWS_PER_BLOCK, PackedMatrix, has_onednn, without_aut
 if TYPE_CHECKING:
     from .lstm_elmo import LSTMWeights
 
-# Values in a direction's recurrent matrix from which on oneDNN's products, one direction at a time, are faster than
-# PyTorch's over both; and the number of words from which on they are for the gradients of the weights.
+# The number of values in a direction's recurrent matrix from which oneDNN's products, one direction at a time, are
+# faster than PyTorch's product for both; and the number of words from which this holds for the weights' gradients.
 MIN_ONEDNN_SIZE, MIN_ONEDNN_WORDS = 2**20, 768
-# The backward pass of such layers goes over this many bytes of gates at a time.
+# The size of a chunk's gates in the backward pass of such layers.
 GATE_BYTES_PER_LARGE_CHUNK = 84 * 2**20
 
-# From the gradient of a function's value, and that value, to the gradient of its argument.
+# The gradient of a function's argument from the gradient of its value, and the value.
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
-# Rows `(directions, rows, inputs)` times a weight, plus a total `(directions, rows, outputs)` if there is one.
+# Rows `(directions, rows, inputs)` times a weight, plus a total `(directions, rows, outputs)` if one is given.
 Product = Callable[..., torch.Tensor]
 
 
@@ -43,7 +43,7 @@ def lstm_autograd(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As [`lstm`]."""
     input, recurrent, bias, projection, *clips = weights
-    # Multiplied with the state before each step: 0 where it is reset, `(sequences, 1)`; `None`: all of it is carried.
+    # The state before each step is multiplied with this, `(sequences, 1)`: 0 where it is reset. `None`: no reset.
     carry_masks = [
         None if reset is None else (~reset).to(hidden.dtype).unsqueeze(1)
         for reset in resets_per_step(resets, batch_sizes)
@@ -53,7 +53,7 @@ def lstm_autograd(
 
 
 class _Settings(NamedTuple):
-    """What the passes need beside tensors that have gradients."""
+    """The arguments of both passes that have no gradients."""
 
     cell_clip: float | None
     projection_clip: float | None
@@ -70,7 +70,7 @@ class _Weights(NamedTuple):
     projection: torch.Tensor | None
 
     def of(self, directions: slice) -> "_Weights":
-        """Those of some directions, in the same memory."""
+        """The weights of some directions, as views."""
         return _Weights(*(None if weight is None else weight[directions] for weight in self))  # ty: ignore[invalid-argument-type]
 
     def direction_groups(self) -> list[slice]:
@@ -81,7 +81,7 @@ class _Weights(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What the backward pass needs of one time step, `(directions, sequences, cells)` each but the first."""
+    """The tensors of a time step that the backward pass needs; all but the first `(directions, sequences, cells)`."""
 
     previous_hidden: torch.Tensor  # (directions, sequences, size)
     previous_cell: torch.Tensor
@@ -129,7 +129,7 @@ def _forward(
     settings: _Settings,
     steps: list[_Step],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As [`lstm`]; what the backward pass needs is added to `steps`."""
+    """As [`lstm`]; appends to `steps` what the backward pass needs."""
     use_onednn = _suits_onednn(weights.recurrent)
     input_product, recurrent_product = (_product(weight, use_onednn) for weight in (weights.input, weights.recurrent))
     projection = None if weights.projection is None else _product(weights.projection, use_onednn)
@@ -268,12 +268,12 @@ class _LSTM(torch.autograd.Function):
 
 class _BackwardPass:
     """
-    The way from the last time step to the first.
+    Goes through the time steps from the last to the first.
 
     Attributes:
-        d_hidden (`torch.Tensor` of shape `(directions, sequences, size)`): Gradient of the hidden state before the step
-            reached so far, of the sequences that are active there.
-        d_cell (`torch.Tensor` of shape `(directions, sequences, cells)`): The same of the cell.
+        d_hidden (`torch.Tensor` of shape `(directions, sequences, size)`): Gradient of the hidden state before the
+            current step, of the sequences that are active there.
+        d_cell (`torch.Tensor` of shape `(directions, sequences, cells)`): The same for the cell.
     """
 
     def __init__(self, weights: _Weights, settings: _Settings, d_last_hidden: torch.Tensor, d_last_cell: torch.Tensor):
@@ -352,7 +352,7 @@ class _BackwardPass:
         return d_gates, unprojected, d_projected
 
     def _add_ended_sequences(self, sequences: int):
-        """Adds the sequences whose last step is the one reached now."""
+        """Adds the sequences whose last step is the current one."""
         ending = slice(self.d_hidden.shape[1], sequences)
         if ending.start < sequences:
             self.d_hidden = torch.cat([self.d_hidden, self.d_last_hidden[:, ending]], dim=1)
@@ -367,7 +367,7 @@ def _add_weight_gradients(
     unprojected: torch.Tensor,
     d_projected: torch.Tensor,
 ):
-    """Adds the gradients that consecutive time steps give for the weights; all arguments are of these steps."""
+    """Adds the gradients of the weights from consecutive time steps. All other arguments are those of these steps."""
     previous_hidden = torch.cat([step.previous_hidden.to(inputs.dtype) for step in steps], dim=1)
     _add_product(d_weights.input, inputs.mT, d_gates)
     _add_product(d_weights.recurrent, previous_hidden.mT, d_gates)
@@ -378,13 +378,13 @@ def _add_weight_gradients(
 
 
 def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor):
-    """`total += left @ right`, without another tensor of the size of `total` unless that is faster."""
+    """`total += left @ right`. Allocates another tensor of the size of `total` only if that is faster."""
     if total.dtype != left.dtype:
         total.add_(torch.bmm(left, right))
         return
     outputs, words = left.shape[1:]
     if outputs > 1 and words >= MIN_ONEDNN_WORDS and _suits_onednn(total):
-        words -= words % ROWS_PER_BLOCK  # oneDNN compiles and caches a kernel for every other number
+        words -= words % ROWS_PER_BLOCK  # oneDNN compiles and caches a kernel for each number of rows
         for direction, of_left, of_right in zip(total, left, right, strict=True):
             direction.add_(PackedMatrix(of_right[:words], reorder=False).product(of_left[:, :words].contiguous()))
         left, right = left[:, :, words:], right[:, words:]

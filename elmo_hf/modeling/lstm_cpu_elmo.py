@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from .lstm_elmo import LSTMWeights
 
-# The products of the inputs run over as many time steps as give gates of this size: they stay near the cache, and the
+# The products of the inputs run over as many time steps as have gates of this size: they fit into the cache, and the
 # allocator reuses their memory.
 GATE_BYTES_PER_CHUNK = 16 * 2**20
 # Of one time step: `(directions, sequences, 4 * cells)`, or `(sequences, 4 * cells)` for each direction.
@@ -27,9 +27,8 @@ def lstm_cpu(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     As [`lstm`], without gradients. `weights` holds lists of packed matrices, one per direction. In small layers the
-    projection, and for few sequences the recurrent weight, are fp32 tensors: the directions then run in the same loop
-    and share these products. Otherwise they run one after the other, so that a direction's weights stay near the
-    processor.
+    projection, and for few sequences the recurrent weight, are fp32 tensors: both directions then run in one loop and
+    share these products. Otherwise they run one after the other, so that the weights of a direction stay in the cache.
     """
     outputs = hidden.new_empty(*inputs.shape[:2], hidden.shape[2])
     hidden, cell = (state.clone(memory_format=torch.contiguous_format) for state in (hidden, cell))
@@ -55,7 +54,7 @@ def _run(
     """
     Runs some directions; shapes as in [`lstm`]. Writes the outputs, and both states after each sequence's last word.
     """
-    hidden = last_hidden  # of the sequences that go on
+    hidden = last_hidden  # of the sequences that have not ended
     memory = _gate_memory(weights, hidden.shape[1])
     steps = zip(outputs.split(batch_sizes, dim=1), resets, strict=True)
     start = 0
@@ -82,7 +81,7 @@ def _run(
 
 
 def _input_gates(inputs: torch.Tensor, weights: "LSTMWeights", sizes: list[int]) -> Iterable[Gates]:
-    """`(directions, words, size)` → the inputs' part of the gates of each time step."""
+    """`(directions, words, size)` → the part of the gates that comes from the inputs, per time step."""
     products = [matrix(rows, bias[0]) for matrix, rows, bias in zip(weights.input, inputs, weights.bias, strict=True)]
     if isinstance(weights.recurrent, torch.Tensor):
         return torch.stack(products).split(sizes, dim=1)
@@ -92,7 +91,7 @@ def _input_gates(inputs: torch.Tensor, weights: "LSTMWeights", sizes: list[int])
 def _add_recurrent(
     gates: Gates, hidden: torch.Tensor, weights: "LSTMWeights", memory: torch.Tensor | None
 ) -> torch.Tensor:
-    """Adds the states' part of the gates: → `(directions, sequences, 4 * cells)`"""
+    """Adds the part of the gates that comes from the hidden state: → `(directions, sequences, 4 * cells)`"""
     if memory is not None and isinstance(gates, torch.Tensor):
         result = memory[: gates.numel()].view(gates.shape)
         return torch.baddbmm(gates, hidden, weights.recurrent, out=result)

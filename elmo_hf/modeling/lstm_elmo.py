@@ -33,8 +33,8 @@ from .products_elmo import (
 )
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, has_int8_products, quantize_weight
 
-# Values in a direction's recurrent matrix from which on a product is bound by the memory that its weights come from:
-# packing and bf16 pay even for one sequence.
+# The number of values in a direction's recurrent matrix from which a product is bound by memory bandwidth: packing and
+# bf16 are then faster even for one sequence.
 LARGE_MATRIX = 2**20
 # Up to this many sequences, smaller layers are faster with one recurrent product for both directions, unpacked.
 FEW_SEQUENCES = 2
@@ -43,7 +43,7 @@ WEIGHTS = ("input_weight", "recurrent_weight", "projection_weight")
 
 class ElmoStates(NamedTuple):
     """
-    What the recurrent layers carry from one word to the next, batch first.
+    The states of the recurrent layers, batch first.
 
     Attributes:
         hidden (`torch.Tensor` of shape `(batch, layers, directions, output_size)`): Last (projected) outputs.
@@ -65,9 +65,9 @@ class ElmoPacking:
     Attributes:
         order (`torch.LongTensor` of shape `(directions, words)`): The position in the flattened batch of the word at
             each packed place, per direction.
-        places (`torch.LongTensor` of shape `(batch * positions, directions)`): The packed place of each position, the
-            second direction's after the first's; masked positions have the place after the last.
-        batch_sizes (`list[int]`): Number of sequences at each time step; never growing.
+        places (`torch.LongTensor` of shape `(batch * positions, directions)`): The packed place of each position; those
+            of the second direction follow those of the first. Masked positions have the place after the last.
+        batch_sizes (`list[int]`): Number of sequences at each time step; it never increases.
         rows (`torch.LongTensor` of shape `(sequences,)`): The batch row of each sequence, the longest first.
         shape (`tuple[int, int]`): `(batch, positions)`
     """
@@ -140,11 +140,11 @@ class ElmoPacking:
 
     def unpack_states(self, last_states: list[ElmoStates], before: ElmoStates) -> ElmoStates:
         """
-        The states after each row's last word. A row without words keeps its own.
+        The states after each row's last word. The state of a row without words does not change.
 
         Args:
-            last_states: Of every recurrent layer, `(directions, sequences, size)`; none if there are no words.
-            before: The states before.
+            last_states: One per recurrent layer, `(directions, sequences, size)`; empty if there are no words.
+            before: The states before the first words.
         """
         if not last_states:
             return before
@@ -167,14 +167,14 @@ class ElmoPacking:
 
 class LSTMWeights(NamedTuple):
     """
-    The weights of one layer's directions that run. [`lstm_cpu`] takes lists of packed matrices, one per direction, in
-    place of the input and recurrent weights and, in large layers, of the projection.
+    The weights of a layer, of the directions that run. For [`lstm_cpu`] the input and recurrent weights and, in large
+    layers, the projection are lists of packed matrices, one per direction.
 
     Attributes:
         input (`torch.Tensor` of shape `(directions, size, 4 * cells)`): Gates i, j, f, o; j is the candidate.
         recurrent (`torch.Tensor` of shape `(directions, size, 4 * cells)`)
         bias (`torch.Tensor` of shape `(directions, 1, 4 * cells)`): With the forget bias added.
-        projection (`torch.Tensor` of shape `(directions, cells, size)`): `None` if the output is the cells' own.
+        projection (`torch.Tensor` of shape `(directions, cells, size)`): `None` if there is no projection.
         cell_clip, projection_clip (`float`): Bounds of the cell and of the projected output; `None`: no bound.
     """
 
@@ -210,7 +210,7 @@ def lstm(
         inputs: `(directions, words, size)`, packed.
         hidden: `(directions, sequences, size)`, the state before the first word.
         cell: `(directions, sequences, cells)`
-        weights: Their dtype is that of the products; states keep their own.
+        weights: Products run in their dtype; states have their own dtype.
         batch_sizes: Number of sequences at each time step.
         resets: `(words,)`, packed; true where the state is reset to zeros before the word.
 
@@ -248,7 +248,8 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
     """
     One LSTM layer in one or both directions. Each direction reads only its own lower layer.
 
-    Weights are stored `(directions, inputs, outputs)`: small per-step products are fastest with it on a CPU.
+    Weights are stored as `(directions, inputs, outputs)`, which is fastest for the small products of a time step on a
+    CPU.
     """
 
     def __init__(self, config: ElmoConfig, layer_index: int):
@@ -292,7 +293,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         device = inputs.device
         dtype = torch.float32 if self.is_quantized else product_dtype(self.bias.dtype, device)
         state_dtype = torch.promote_types(dtype, torch.float32)
-        inputs = self.dropout(inputs.to(state_dtype))  # the skip connection carries the dropped input: the original's
+        inputs = self.dropout(inputs.to(state_dtype))  # before the skip connection, as in the original
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
         learns = self._learns(inputs, hidden, cell)
         if self._runs_on_cpu_engine(device, learns, batch_sizes[0]):
@@ -305,7 +306,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         return outputs + inputs if self.residual else outputs, hidden, cell
 
     def _learns(self, *activations: torch.Tensor) -> bool:
-        """Whether this call is a part of training. Gradient checkpointing runs it without gradients first."""
+        """Whether this call is part of training. (Gradient checkpointing first runs the layer without gradients.)"""
         if self.is_quantized:
             if self.training or needs_gradient(*activations):
                 raise ValueError(NO_TRAINING)
@@ -320,12 +321,12 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             return has_int8_products(device)
         weights = [weight for weight in self._weight_tensors() if weight is not None]
         if learns or not self.packed.usable(self, *weights):
-            self.packed.clear()  # the weights change soon, or the copies are not used
+            self.packed.clear()  # the weights are about to change, or the copies are not used
             return False
         return self.bias.dtype == torch.float32 or "recurrent_weight" not in self._unpacked_names(sequences)
 
     def _unpacked_names(self, sequences: int) -> tuple[str, ...]:
-        """The weights that are faster as they are: with few rows, one product for both directions takes less time."""
+        """The weights that are faster unpacked: with few rows, one product for both directions takes less time."""
         if self._is_large:
             return ()
         return ("recurrent_weight", "projection_weight") if sequences <= FEW_SEQUENCES else ("projection_weight",)
@@ -383,7 +384,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         """Turns the weights of the products into int8, in place."""
         for name in WEIGHTS:
             if isinstance(weight := getattr(self, name), nn.Parameter):
-                # The inputs of the projection, the cells' outputs, have a few large values among many small ones.
+                # The inputs of the projection are the cells' outputs: a few are large, and most are small.
                 quantize_weight(self, name, weight.mT, fine=name == "projection_weight")
         self.packed.clear()
 
@@ -391,7 +392,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         """The original's initialisation, TensorFlow's default (Glorot, uniform); the biases are zeros."""
         if not self.is_quantized:
             size, outputs = self.input_weight.shape[1:]
-            bound = math.sqrt(6 / (2 * size + outputs))  # the original holds input and recurrent weights in one matrix
+            bound = math.sqrt(6 / (2 * size + outputs))  # the original has one matrix for both weights
             init.uniform_(self.input_weight, -bound, bound)
             init.uniform_(self.recurrent_weight, -bound, bound)
             if self.projection_weight is not None:

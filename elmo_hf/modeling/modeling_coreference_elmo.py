@@ -1,12 +1,12 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """
-Coreference: which spans of a document mean the same. The model of Lee et al. (2017, https://aclanthology.org/D17-1018),
-into which the paper puts ELMo: every span gets a score, the best ones are kept, and each of them chooses an antecedent
-among those before it, or none.
+Coreference: which spans of a document refer to the same thing. The model is that of Lee et al. (2017,
+https://aclanthology.org/D17-1018), to which the ELMo paper adds ELMo: every span gets a score, the best spans are kept,
+and each of them chooses one of the spans before it as its antecedent, or none.
 
-Two things differ. A span's parts (first word, last word, attended words, width) are projected to `config.span_size` and
-added, and antecedents are scored from these vectors rather than from the concatenation: that bounds the memory. In
-training the right mentions are always kept: a model that leaves them out has no loss, and learns nothing more.
+There are two differences. The parts of a span (first word, last word, attended words, width) are projected to
+`config.span_size` and added, and antecedents are scored from these vectors rather than from the concatenation, which
+bounds the memory. In training the labelled mentions are always kept: without them there would be no loss to learn from.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from .modeling_heads_elmo import ElmoTaskModel
 from .pooling_elmo import ElmoSentences, word_mask
 from .task_layers_elmo import ElmoTaskLinear
 
-SENTENCES_AT_ONCE = 64  # that the biLM reads
+SENTENCES_AT_ONCE = 64  # per call of the biLM
 DISTANCES = (2, 3, 4, 5, 8, 16, 32, 64)  # in kept spans: where a new class of distances begins
 NONE = -1e4  # the score of an antecedent that does not exist
 
@@ -195,7 +195,7 @@ class ElmoForCoreference(ElmoTaskModel):
         if labels is not None:
             check_shape("labels", labels, (len(rows), "mentions", 3))
             check_integers("labels", labels)
-        losses, found = [], []
+        losses, mentions_of = [], []
         for document, places in enumerate(rows):
             ids = [None if values is None else values[places] for values in (input_ids, char_ids)]
             wanted = labels[document] if self.training and labels is not None else None
@@ -203,13 +203,13 @@ class ElmoForCoreference(ElmoTaskModel):
             if labels is not None:
                 losses.append(self._loss(spans, scores, labels[document]))
             if not self.training:
-                found.append(self._clusters(spans, scores))
+                mentions_of.append(self._clusters(spans, scores))
         loss = None
         if labels is not None:
             mentions = (labels[..., 0] != -100).sum()
             divisor = mentions.clamp(min=1) if num_items_in_batch is None else num_items_in_batch / 3
             loss = torch.stack(losses).sum() / divisor + self._mixer_loss(3 * mentions, num_items_in_batch)
-        clusters = None if self.training else _padded(found, mask.device)
+        clusters = None if self.training else _padded(mentions_of, mask.device)
         return ElmoCoreferenceOutput(loss=loss, clusters=clusters)
 
     @staticmethod

@@ -40,10 +40,10 @@ class ElmoModelOutput(ModelOutput):
             a mixer: the top layer). Zero where masked. Note that `hidden_states[-1]` is the top layer.
         hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): `num_hidden_layers + 1` tensors
             of shape `(batch, words, hidden_size)`: the token vectors (once per direction), then every layer's output,
-            `[forward; backward]`. All later vectors are computed from these very tensors (unless the weights are in
-            half precision), so that they can retain their gradients.
-        states (`ElmoStates`, with `output_states=True`): The state after each row's last word, to be given as
-            `initial_state` to the call on the words that follow.
+            `[forward; backward]`. Unless the weights are in half precision, the later vectors are computed from these
+            tensors, so that `retain_grad()` works on them.
+        states (`ElmoStates`, with `output_states=True`): The state after each row's last word, for `initial_state` of
+            the call on the words that follow.
     """
 
     last_hidden_state: torch.Tensor | None = None
@@ -57,12 +57,12 @@ class ElmoForPreTrainingOutput(ModelOutput):
     Args:
         loss (`torch.Tensor`, with labels): Mean of the directions' losses.
         forward_loss, backward_loss (`torch.Tensor`, with labels): Cross-entropy per predicted word. In training with a
-            sampled softmax it is over the drawn words, and its exponential is no perplexity.
+            sampled softmax it is over the drawn words, and its exponential is not a perplexity.
         last_hidden_state (`torch.Tensor` of shape `(batch, words, hidden_size)`): The top layer, from which the words
-            are predicted. With rows of its own the backward half is aligned with those.
+            are predicted. If the backward direction has rows of its own, its half is aligned with these.
         hidden_states (`tuple(torch.Tensor)`, with `output_hidden_states=True`): As in [`ElmoModelOutput`].
-        states (`ElmoStates`): The state after each row's last word, to be given as `initial_state` to the call on the
-            words that follow. None where `token_type_ids` puts several sequences into a row.
+        states (`ElmoStates`): The state after each row's last word, for `initial_state` of the call on the words that
+            follow. `None` if `token_type_ids` puts several sequences into a row.
     """
 
     loss: torch.Tensor | None = None
@@ -94,8 +94,8 @@ class ElmoMixer(nn.Module):
 
     Args:
         num_layers (`int`): Layers to mix, the token layer included.
-        weights (`"learned"`, `"top"` or `list[float]`): Learned weights, the top layer alone, or fixed probabilities.
-            `gamma` is there in every case.
+        weights (`"learned"`, `"top"` or `list[float]`): Learned weights, only the top layer, or fixed probabilities.
+            `gamma` is learned in every case.
         layer_norm (`bool`): The original's normalisation: one mean and one variance over all unmasked values of a
             layer, so that a vector depends on the whole batch.
         dropout (`float`): Applied to the mix, in training only.
@@ -116,7 +116,7 @@ class ElmoMixer(nn.Module):
         self.layer_norm = layer_norm
         self.fixed_weights: list[float] | None = None
         if weights == "learned":
-            # One tensor, not a list of scalars: those come out empty under data parallelism.
+            # One tensor rather than a list of scalars: replicas of `nn.DataParallel` would have an empty list.
             self.weights = nn.Parameter(torch.zeros(num_layers))
         else:
             self.register_parameter("weights", None)
@@ -137,14 +137,14 @@ class ElmoMixer(nn.Module):
         return torch.tensor(self.fixed_weights, dtype=self.gamma.dtype, device=self.gamma.device)
 
     def l2(self) -> torch.Tensor:
-        """The squared norm of the learned weights, to be added to a loss: it pulls the mix towards the mean."""
+        """The squared norm of the learned weights. Added to a loss, it pulls the mix towards the mean of the layers."""
         return self.gamma.new_zeros(()) if self.weights is None else self.weights.square().sum()
 
     def forward(self, layers: Sequence[torch.Tensor], mask: torch.Tensor | None = None) -> torch.Tensor:
         """
         Args:
             layers: `num_layers` tensors of shape `(..., hidden_size)`.
-            mask: `(...)`, true for words; the others come out as zeros. `None`: all are words.
+            mask: `(...)`, true for words; the output is zero elsewhere. `None`: all are words.
 
         Returns:
             The mix, `(..., hidden_size)`.
@@ -217,8 +217,8 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def freeze_bilm(self):
         """
-        Keeps the language model as it is in training: its weights do not learn, and its dropout stays off. The mixer
-        goes on learning.
+        Excludes the language model from training: its weights do not change, and its dropout is off. The mixer is
+        still trained.
         """
         self._set_bilm_trainable(False)
 
@@ -274,18 +274,19 @@ class ElmoModel(ElmoPreTrainedModel):
         Args:
             input_ids (`(batch, words)`, *optional*): Word ids. Read by models with a word table only.
             char_ids (`(batch, words, max_characters_per_token)`, *optional*): Character ids; a row of zeros is no word.
-            attention_mask (`(batch, words)`, *optional*): 1 for words. A masked position, wherever it stands, is as if
-                it were not there. Default: every word that has characters.
+            attention_mask (`(batch, words)`, *optional*): 1 for words. Masked positions are skipped, also between
+                words. Default: every word that has characters.
             inputs_embeds (`(batch, words, output_size)`, *optional*): Token vectors instead of the ids.
             initial_state ([`ElmoStates`], *optional*): The state before each row's first word. Default: zeros.
             output_hidden_states (`bool`, *optional*): Whether to return every layer.
             output_states (`bool`, *optional*): Whether to return the state after each row's last word.
             token_type_ids (`(batch, words)`, *optional*): Where the value changes along a row, the recurrence starts
                 again from zeros in both directions: the sentences of a pair do not see each other.
-            directions (`"both"`, `"forward"` or `"backward"`, *optional*): Run only these; the vectors and states then
-                have that direction alone. Forward over a document's pieces from the first to the last and backward
-                from the last to the first, each with its own carried state, equal one call on the whole document.
-            output_attentions (`bool`, *optional*): For callers of stock models; there are no attentions to return.
+            directions (`"both"`, `"forward"` or `"backward"`, *optional*): The directions to run; vectors and states
+                have only these. To read a document in pieces with the result of one call, run the forward direction
+                from the first piece to the last and the backward direction from the last to the first, each with the
+                state of the piece before.
+            output_attentions (`bool`, *optional*): Must not be `True`; callers of stock models pass it.
         """
         refuse_attentions(output_attentions)
         bilm = self.run_bilm(
@@ -325,7 +326,7 @@ class ElmoModel(ElmoPreTrainedModel):
         arguments are those of their `forward`.
 
         Args:
-            output_states: Whether to return states. `None`: unless a row holds several sequences, and so no one state.
+            output_states: Whether to return states. `None`: unless a row holds several sequences.
         """
         reading, indices = self._directions(directions)
         has_own_rows = backward_char_ids is not None or backward_input_ids is not None
@@ -395,7 +396,7 @@ class ElmoModel(ElmoPreTrainedModel):
         return tuple(layer.to(self._weight_dtype) for layer in bilm.layers)
 
     def _encode_rows(self, ids_of_directions: list[tuple], mask: torch.Tensor) -> list[torch.Tensor]:
-        """As [`~ElmoModel._encode_tokens`] for rows that each direction has for itself; distinct words once for all."""
+        """As [`~ElmoModel._encode_tokens`], if each direction has its own rows. Each distinct word is encoded once."""
         stacked = [
             None if any(ids is None for ids in kind) else torch.cat(kind)
             for kind in zip(*ids_of_directions, strict=True)
@@ -483,7 +484,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     def resize_token_embeddings(
         self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
-        """As that of the encoder. The softmax has as many words afterwards; new ones are as likely as the rarest."""
+        """As for the encoder. The softmax is resized too; new words get its smallest bias."""
         before = self.config.vocab_size
         table = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
         if self.config.vocab_size != before:
@@ -523,11 +524,11 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 position of what it reads, or -100.
             initial_state ([`ElmoStates`], *optional*): The state before each row's first word. Default: zeros.
             backward_input_ids (`(batch, words)`, *optional*): As `backward_char_ids`, for models with a word table.
-            state_resets (`(batch, words)`, *optional*): 1 where both directions' states are set back to zeros before
-                the word. For rows of the backward direction's own.
+            state_resets (`(batch, words)`, *optional*): 1 where the states of both directions are reset to zeros before
+                the word. The backward direction needs rows of its own for this.
             output_hidden_states (`bool`, *optional*): Whether to return every layer.
-            num_items_in_batch (`int`, *optional*): Divides each direction's summed loss, instead of the number of its
-                labels here: for batches that are parts of a larger one.
+            num_items_in_batch (`int`, *optional*): Divides each direction's summed loss, for gradient accumulation.
+                Default: the number of its labels in this batch.
         """
         if self.training and self.elmo.layers[0].is_quantized:
             raise ValueError(NO_TRAINING)
@@ -571,7 +572,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         check_integers(name, labels)
         is_target = labels != -100
         if bool((is_target & ~mask).any()):
-            raise ValueError(f"`{name}` has a word where there is none to read: it should be -100 at masked positions.")
+            raise ValueError(f"`{name}` has a word at a masked position: it should be -100 there.")
         positions = is_target.flatten().nonzero().squeeze(1)
         labels = labels.flatten()[positions]
         check_range(name, labels, self.config.vocab_size)

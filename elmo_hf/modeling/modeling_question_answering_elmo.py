@@ -28,6 +28,17 @@ from .task_layers_elmo import ElmoTaskLinear, ElmoTaskLSTM, masked_softmax
 IMPOSSIBLE = -1e30
 
 
+class ElmoFactors(nn.Linear):
+    """Multiplies each component of a vector with a weight. A module, so that hooks which load offloaded weights run."""
+
+    def __init__(self, size: int):
+        super().__init__(size, 1, bias=False)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(…, size)` → `(…, size)`"""
+        return input * self.weight
+
+
 class ElmoTrilinearScores(nn.Module):
     """
     The scores `w · [a; b; a * b]` of all pairs of words of two texts.
@@ -40,11 +51,11 @@ class ElmoTrilinearScores(nn.Module):
         super().__init__()
         self.first = ElmoTaskLinear(size, 1, bias=False)
         self.second = ElmoTaskLinear(size, 1, bias=False)
-        self.product = ElmoTaskLinear(size, 1, bias=False)
+        self.product = ElmoFactors(size)
 
     def forward(self, words: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
         """`(rows, words, size)`, `(rows, others, size)` → `(rows, words, others)`"""
-        return matmul(words * self.product.weight, others.mT) + self.first(words) + self.second(others).mT
+        return matmul(self.product(words), others.mT) + self.first(words) + self.second(others).mT
 
 
 class ElmoBidaf(nn.Module):
@@ -363,7 +374,7 @@ def best_spans(start_logits: torch.Tensor, end_logits: torch.Tensor, max_words: 
 
 
 class Window(NamedTuple):
-    """A part of a context, to be read with its question: the number of the question, and the words."""
+    """A part of a context: the index of its question, the place of its first word in the context, and its words."""
 
     question: int
     first: int
@@ -371,7 +382,7 @@ class Window(NamedTuple):
 
 
 def windows(question: int, words: list[str], max_words: int, stride: int) -> Iterator[Window]:
-    """Yields overlapping parts of a context that have all its words."""
+    """Yields overlapping parts of a context, which cover all its words."""
     for first in range(0, max(len(words) - stride, 1), max_words - stride):
         yield Window(question, first, words[first : first + max_words])
 
@@ -398,20 +409,20 @@ def answer_batch(
     split = {text: split_text(tokenizer, text) for text in {*questions, *contexts}}
     parts = [
         window
-        for number, context in enumerate(contexts)
-        for window in windows(number, split[context].words, max_words, stride)
+        for question, context in enumerate(contexts)
+        for window in windows(question, split[context].words, max_words, stride)
         if window.words
     ]
-    found: list[list[tuple[Window, _Logits]]] = [[] for _ in questions]
+    logits_of: list[list[tuple[Window, _Logits]]] = [[] for _ in questions]
     order = sorted(range(len(parts)), key=lambda place: len(parts[place].words))
     for start in range(0, len(order), batch_size):
         batch = [parts[place] for place in order[start : start + batch_size]]
         asked = [split[questions[window.question]].words for window in batch]
         for window, logits in zip(batch, _run(model, tokenizer, asked, batch), strict=True):
-            found[window.question].append((window, logits))
+            logits_of[window.question].append((window, logits))
     return [
         _answers(windows_of, context, split[context], model.config.max_answer_words, n_best)
-        for windows_of, context in zip(found, contexts, strict=True)
+        for windows_of, context in zip(logits_of, contexts, strict=True)
     ]
 
 

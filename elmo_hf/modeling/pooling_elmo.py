@@ -225,8 +225,8 @@ class ElmoSentencePooling(nn.Module):
 
     The words of a sentence are averaged with smooth inverse frequency weights (Arora et al. 2017,
     https://openreview.net/forum?id=SyK00v5xx), so that `the` counts less than `violin`. The mean over all sentences is
-    then subtracted, and a linear map gives every direction of the space its share, so that no direction that all
-    sentences have in common dominates the cosine. [`~elmo_hf.ElmoEmbedder.fit_sentence_pooling`] estimates all of it
+    then subtracted, and a linear map equalises the variance in all directions, so that directions which all sentences
+    share do not dominate the cosine. [`~elmo_hf.ElmoEmbedder.fit_sentence_pooling`] estimates weights, mean and map
     from text.
 
     Args:

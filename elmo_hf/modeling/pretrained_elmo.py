@@ -47,10 +47,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
     base_model_prefix = "elmo"
     supports_gradient_checkpointing = True
     _no_split_modules = ["ElmoTokenEncoder", "ElmoRecurrentLayer"]
-    # A checkpoint without a mixer gets the uniform one, which needs no training to be useful.
+    # A checkpoint without a mixer gets the uniform mixer, which is useful without training.
     _keys_to_ignore_on_load_missing = [r"^mixer\."]
-    # The mixer for `add_mixer=False`, the sentence pooling, which heads do not have, and what an encoder is loaded
-    # without: the parts of pretraining and of heads.
+    # Ignored: the mixer with `add_mixer=False`, the sentence pooling, which heads do not have, and the weights of
+    # pretraining and of heads, which an encoder does not have.
     _keys_to_ignore_on_load_unexpected = [r"^mixer\.", r"^(elmo\.)?sentence_pooling\.", NON_ENCODER_KEYS]
 
     def __init__(self, config: ElmoConfig, *args, **kwargs):
@@ -65,7 +65,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         use_safetensors: bool | None = None,
         **kwargs,
     ):
-        """As any model's, but never from a pickle: `use_safetensors=False` is refused."""
+        """As for any model, but never from a pickle: `use_safetensors=False` is refused."""
         if use_safetensors is False:
             raise ValueError(f"`use_safetensors=False` asks for a pickle. {NO_PICKLE}.")
         check_weight_files(pretrained_model_name_or_path, **kwargs)
@@ -74,7 +74,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     @staticmethod
     def _load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys=None):
-        """Checks the files while the model has no memory yet. (`expected_keys` are those of an adapter.)"""
+        """Checks the files before memory is allocated. (`expected_keys` are those of an adapter.)"""
         if state_dict is None and checkpoint_files is not None:
             folder = load_config.pretrained_model_name_or_path
             check_paths(checkpoint_files, folder if folder is not None and os.path.isdir(folder) else None)
@@ -82,13 +82,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
             if expected_keys is None:
                 quantizer = load_config.hf_quantizer
                 any_shape = load_config.ignore_mismatched_sizes
-                if quantizer is not None:  # transformers itself then takes any shape; of ours they are known
+                if quantizer is not None:  # transformers then accepts any shape; those of our int8 weights are known
                     any_shape = quantizer.quantization_config.quant_method != METHOD
                 check_shapes(model, tensor_shapes(checkpoint_files), model.base_model_prefix, any_shape)
         return PreTrainedModel._load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys)
 
     def _load_and_finalize_distributed_pretrained_model(self, distributed_checkpoint_dir, device_map, device_mesh):
-        """What several processes have saved, each its part. It is loaded into memory that is there before."""
+        """Loads a checkpoint that several processes have saved. The model has its memory already."""
         check_size(self, tensor_shapes(map(str, Path(distributed_checkpoint_dir).glob("*.safetensors"))))
         return super()._load_and_finalize_distributed_pretrained_model(
             distributed_checkpoint_dir, device_map, device_mesh
@@ -96,17 +96,17 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def save_pretrained(self, save_directory: str | os.PathLike, is_main_process: bool = True, **kwargs):
         """
-        As any model's. For `trust_remote_code` the folder has the code of all classes, and the config names them:
-        whatever was saved, `AutoModel` takes the encoder from there, and the heads can be put on it.
+        As for any model. With `trust_remote_code` the folder gets the code of all classes, and the config names them:
+        any Auto class can load its part of what was saved.
         """
-        # A class without Auto class is remote code if its config is.
+        # A class without an Auto class is remote code if its config is.
         if not self.is_remote_code() and self.config._auto_class is None:
             return super().save_pretrained(save_directory, is_main_process, **kwargs)
         code = sorted(Path(__file__).parent.glob("*_elmo.py"))  # a class that came as remote code may have fewer
         present = {auto: name for auto, name in AUTO_MAP.items() if name.split(".")[0] in {path.stem for path in code}}
         named = getattr(self.config, "auto_map", None) or {}
         self.config.auto_map = present | {auto: name for auto, name in named.items() if auto not in AUTO_MAP}
-        if is_main_process:  # before the rest, which may end with a push to the Hub
+        if is_main_process:  # first, since the base class may push the folder to the Hub
             os.makedirs(save_directory, exist_ok=True)
             for path in code:
                 shutil.copyfile(path, Path(save_directory) / path.name)
@@ -116,8 +116,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
         """
-        As any model's, for a model with a word table: `model.resize_token_embeddings(len(tokenizer))` after
-        `tokenizer.add_tokens(words)`. The row of padding is one of them.
+        As for any model, if it has a word table: call `model.resize_token_embeddings(len(tokenizer))` after
+        `tokenizer.add_tokens(words)`. The number includes the row of padding.
         """
         table = self._token_encoder().word_embeddings
         if table is None:
@@ -133,10 +133,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def pack_weights(self, enabled: bool = True):
         """
-        Whether inference on a CPU runs on packed copies of the weights, as it does by default; see [`PackedWeights`].
-        Without them it is slower and, unless the weights are mapped from a file, takes less memory. A changed weight is
-        packed again. A write through `weight.data` is noticed if it changes the first values: call this method after
-        one that does not.
+        Turns packed copies of the weights for inference on a CPU on (the default) or off; see [`PackedWeights`].
+        Without them inference is slower and, unless the weights are mapped from a file, takes less memory.
+
+        A changed weight is packed again. A write through `weight.data` is only noticed if it changes the first values:
+        call this method after a write that does not.
         """
         for packed in packed_weights(self):
             packed.enabled = enabled
@@ -144,17 +145,18 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def cache_words(self, capacity: int = 100_000):
         """
-        Keeps the vectors of words over calls, in inference on a CPU, so that the character encoder sees each word once.
+        Caches the token vectors of words across calls, for inference on a CPU: the character encoder then encodes a
+        word once.
 
         Args:
-            capacity: Words to keep, each `output_size` numbers; 0 turns the cache off.
+            capacity: The maximum number of cached words, each with `output_size` values; 0 turns the cache off.
         """
         self._token_encoder().word_cache = WordCache(capacity, self.config.output_size) if capacity else None
 
     def quantize(self):
         """
         Turns the biLM's recurrent, projection and highway weights into int8, in place; see [`ElmoInt8Config`]. The
-        model is then for inference, and what is saved is a quarter as large.
+        biLM can then not be trained, and its saved weights are a quarter as large.
 
         Returns:
             The model itself.
@@ -203,7 +205,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
     # ---- inputs
 
     def _mask(self, input_ids, char_ids, attention_mask, inputs_embeds) -> torch.Tensor:
-        """Checks that the inputs are there and fit, and gives the words' mask `(batch, words)`."""
+        """Checks that the inputs are present and consistent, and returns the mask of the words, `(batch, words)`."""
         config = self.config
         if inputs_embeds is not None:
             if char_ids is not None or (config.uses_words and input_ids is not None):
@@ -218,11 +220,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
             return mask
         check_shape("attention_mask", attention_mask, tuple(mask.shape))
         if attention_mask.is_complex():
-            raise ValueError(f"`attention_mask` must be numbers of 0 and 1, found {attention_mask.dtype}.")
+            raise ValueError(f"`attention_mask` must hold 0 and 1, found {attention_mask.dtype}.")
         return attention_mask != 0
 
     def _ids_mask(self, input_ids, char_ids) -> torch.Tensor:
-        """Checks the ids that the model reads, and gives the mask `(batch, words)` that they imply."""
+        """Checks the ids that the model reads, and returns the mask `(batch, words)` that they imply."""
         config = self.config
         if config.uses_characters and char_ids is None:
             raise ValueError(
@@ -244,7 +246,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         return mask
 
     def _common_mask(self, ids_of_directions: list[tuple], attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """The mask of rows that each direction has for itself, `(batch, words)`: it must be the same."""
+        """The mask `(batch, words)` if each direction has its own rows; it must be the same for both."""
         mask, *others = (self._mask(*ids, attention_mask, None) for ids in ids_of_directions)
         if not all(torch.equal(mask, other) for other in others):
             raise ValueError("The backward rows must have words in the same places as the forward rows.")

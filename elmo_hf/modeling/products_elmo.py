@@ -3,7 +3,7 @@
 Matrix products: the precision they run in, and weights packed for inference on a CPU.
 
 PyTorch reorders a weight inside every product. With few rows that takes longer than the product itself, so inference
-keeps weights in the layout of oneDNN's kernels: 1.5 to 3 times as fast at 4 to 64 rows.
+stores weights in the layout of oneDNN's kernels: 1.5 to 3 times as fast at 4 to 64 rows.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-# oneDNN compiles and caches one kernel per number of rows. Larger products are split into blocks, and the rest is
+# oneDNN compiles and caches one kernel per number of rows. Larger products are split into blocks, and the last block is
 # padded (`pad_rows`), so that few different numbers occur.
 ROWS_PER_BLOCK = 256
-BF16_ROWS = 128  # the same for bf16 products of PyTorch's own
-# glibc keeps freed memory for reuse up to twice the largest block it has seen freed, of blocks up to 32 MB.
+BF16_ROWS = 128  # the same for PyTorch's own bf16 products
+# glibc retains freed memory up to twice the size of the largest block that was freed, for blocks up to 32 MB.
 LARGEST_LEARNED_BLOCK = 32 * 2**20 - 2**16
 MADV_PAGEOUT = 21  # Linux 5.4
-SAMPLE_BYTES = 64  # of a weight, to notice that it has changed
+SAMPLE_BYTES = 64  # of a weight, compared to detect changes
 
 # A product large enough for the kernels of real models.
 AMX_TRIAL = """
@@ -78,7 +78,7 @@ def packed_dtype(weight_dtype: torch.dtype, device: torch.device) -> torch.dtype
 
 
 def without_autocast(device: torch.device) -> contextlib.AbstractContextManager:
-    """A context in which autocast is off. It costs nothing where autocast is off already."""
+    """A context in which autocast is off. It takes no time if autocast is off already."""
     enabled = device.type != "meta" and torch.is_autocast_enabled(device.type)
     return torch.autocast(device.type, enabled=False) if enabled else contextlib.nullcontext()
 
@@ -99,10 +99,10 @@ def bf16_is_fatal() -> bool:
 
 
 def amx_works(trial: str = AMX_TRIAL) -> bool:
-    """Tries one bf16 product in a process of its own, which takes 2 to 4 seconds."""
+    """Tries one bf16 product in a separate process, which takes 2 to 4 seconds."""
     if "python" not in os.path.basename(sys.executable or "").lower():
         logger.warning(
-            "This processor has AMX. Python runs embedded in another program, so AMX cannot be tried: bf16 weights are "
+            "This processor has AMX. Python is embedded in another program, so AMX cannot be tested: bf16 weights are "
             "multiplied in fp32."
         )
         return False
@@ -114,7 +114,7 @@ def amx_works(trial: str = AMX_TRIAL) -> bool:
         return True
     reason = signal.Signals(-outcome).name if isinstance(outcome, int) and outcome < 0 else outcome
     logger.warning(
-        f"This processor advertises AMX, but a trial of it ended with {reason}: bf16 weights are multiplied in fp32. "
+        f"This processor advertises AMX, but a test of it ended with {reason}: bf16 weights are multiplied in fp32. "
         "(Set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment to make bf16 products of other models safe.)"
     )
     return False
@@ -179,12 +179,12 @@ class PackedMatrix:
         return total.add_(self(rows))
 
     def product(self, rows: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """The product of all rows in one call, in the weight's dtype; oneDNN keeps a kernel for their number."""
+        """The product of all rows in one call, in the weight's dtype. oneDNN caches a kernel for their number."""
         return torch.ops.mkldnn._linear_pointwise(rows, self.weight, bias, "none", [], "")
 
 
 def pad_rows(rows: int) -> int:
-    """The number of rows that a kernel gets for `rows` of a block: a multiple of 2 above 8, 4 above 32, 16 above 64."""
+    """The padded number of rows of a block: a multiple of 2 above 8, of 4 above 32, of 16 above 64."""
     return rows + -rows % (1 if rows <= 8 else 2 if rows <= 32 else 4 if rows <= 64 else 16)
 
 
@@ -208,7 +208,7 @@ def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tenso
 
 
 class WeightKey(NamedTuple):
-    """Tells whether a weight is still the one that was packed, or that vectors were computed with."""
+    """Identifies the values of a weight: it differs if the weight was replaced or, with few exceptions, written to."""
 
     address: int
     version: int
@@ -218,10 +218,9 @@ class WeightKey(NamedTuple):
 
 class PackedWeights:
     """
-    Packed copies of a module's weights, by name: made at first use, and again once a weight has changed. A change is
-    noticed by the weight's address, its version counter and its first values. Writes through `weight.data`, as PEFT
-    merges adapters, leave address and version as they are: call `model.pack_weights()` after one that changes only some
-    of the values.
+    Packed copies of a module's weights, by name. They are made at the first use, and again after a weight has changed,
+    as shown by its address, its version counter or its first values. Writes through `weight.data` (PEFT merges adapters
+    in this way) do not change address and version: call `model.pack_weights()` after one that changes only some values.
 
     The module owns this object; a copy of the module makes its own packed copies.
 
@@ -242,8 +241,8 @@ class PackedWeights:
 
     def usable(self, module: nn.Module, *weights: torch.Tensor) -> bool:
         """
-        Whether inference may run on packed copies of `weights`, which are `module`'s: on a CPU with oneDNN, and not
-        where Accelerate offloads the module, since a copy would take the place of what was offloaded.
+        Whether inference may run on packed copies of `weights` of `module`: on a CPU with oneDNN, unless Accelerate
+        offloads the module, since a copy would take the memory that offloading saves.
         """
         return (
             self.enabled
@@ -256,7 +255,7 @@ class PackedWeights:
     def get(self, name: str, dtype: torch.dtype, pack: Callable[..., Packed], *weights: torch.Tensor) -> Packed:
         """
         Args:
-            name: Under which the copy is kept.
+            name: The name of the copy.
             dtype: Precision of the products.
             pack: Makes the packed copy from the weights in that precision.
             weights: One weight, or several that are packed as one.
@@ -310,7 +309,7 @@ def weight_key(weight: torch.Tensor, dtype: torch.dtype) -> WeightKey:
         dtype: Precision of the products with the weight.
     """
     address = weight.data_ptr()
-    # Read straight from memory: a slice and a comparison would take several times as long.
+    # Read from memory directly: a slice and a comparison would take several times as long.
     has_values = address and weight.is_contiguous()
     sample = ctypes.string_at(address, min(weight.nbytes, SAMPLE_BYTES)) if has_values else b""
     return WeightKey(address, -1 if weight.is_inference() else weight._version, sample, dtype)
@@ -322,17 +321,17 @@ def weight_key(weight: torch.Tensor, dtype: torch.dtype) -> WeightKey:
 @functools.cache
 def retain_freed_memory():
     """
-    Makes glibc keep up to 64 MB of freed memory for the next call. Memory that comes fresh from the system is cleared
-    page by page, which takes a tenth of the time of a call with few sentences. (Freeing one large block raises glibc's
-    own threshold; unlike `mallopt` that leaves a user's settings alone.)
+    Makes glibc retain up to 64 MB of freed memory for the next call. The system clears new memory page by page, which
+    takes a tenth of the time of a call with few sentences. (Freeing one large block raises glibc's own threshold;
+    unlike `mallopt`, that does not change a user's settings.)
     """
     torch.empty(LARGEST_LEARNED_BLOCK, dtype=torch.uint8, device="cpu")
 
 
 def page_out(weight: torch.Tensor):
     """
-    Lets the system reclaim the memory of a weight that is mapped from a file (safetensors): it is read again when it is
-    needed. Has no effect on other memory, and none outside Linux.
+    Lets the system reclaim the memory of a weight that is mapped from a file (safetensors); the weight is read again
+    when it is needed. Has no effect on other memory, and none outside Linux.
     """
     if not _is_mapped(weight):
         return
@@ -345,7 +344,7 @@ def page_out(weight: torch.Tensor):
 
 
 def _is_mapped(weight: torch.Tensor) -> bool:
-    """Whether a weight's memory is that of a file, as far as the system tells (Linux)."""
+    """Whether a weight's memory is mapped from a file. Only Linux tells; elsewhere the answer is no."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:

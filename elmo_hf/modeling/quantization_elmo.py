@@ -1,10 +1,10 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
 """
-Weights in 8 bits, for inference on a CPU: products of integers, and the quantiser that transformers loads them with.
+8-bit weights for inference on a CPU: integer products, and the quantizer that transformers loads the weights with.
 
-A weight has one scale an output, a row of activations one scale of its own, found as it comes: no calibration, and a
-row's result does not depend on the rows beside it. The products are torch's own oneDNN operators: torchao quantises
-`nn.Linear` alone, and its int8 products, unless compiled, were 15 to 80 times slower (32 rows and 1).
+A weight has one scale per output. A row of activations has one scale, computed at run time: no calibration is needed,
+and the result of a row does not depend on the other rows. The products are PyTorch's oneDNN operators. torchao only
+quantizes `nn.Linear`, and its int8 products, unless compiled, were 15 times (32 rows) to 80 times (1 row) slower.
 """
 
 import functools
@@ -20,11 +20,11 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from .products_elmo import in_blocks, uses_plain_engine
 
 METHOD = "elmo_int8"
-LARGEST = 127  # of a weight: its integers are symmetric around 0
-SMALLEST_SCALE = 1e-30  # for weights and rows of nothing but zeros
+LARGEST = 127  # the largest integer of a weight; they are symmetric around 0
+SMALLEST_SCALE = 1e-30  # for weights and rows that are all zeros
 NO_TRAINING = (
-    "The biLM's weights are int8 and cannot learn. Call `freeze_bilm()` to train what stands on it, or load the "
-    "weights without `quantization_config` to train them, and quantise the result."
+    "The biLM's weights are int8 and cannot be trained. Call `freeze_bilm()` to train a head on top of it, or load the "
+    "weights without `quantization_config`, train them, and quantise the result."
 )
 NO_OFFLOADING = "int8 weights themselves cannot be offloaded: leave out `offload_buffers`."
 NO_OFFLOADED_WEIGHTS = (
@@ -53,10 +53,10 @@ def integer_product(
 
     Args:
         integers: `(rows, inputs)`, uint8, whose zero is `levels + 1`. (Signed ones are a hundred times slower.)
-        levels: What stands for 1.0.
-        packed: The weight, packed. One that is not would be read beyond its end.
-        scales: `(outputs,)`, of the weight, fp32.
-        zeros: `(outputs,)`, of the weight, int64.
+        levels: The integer, relative to zero, that represents 1.0.
+        packed: The packed weight. The operator reads past the end of a weight that is not packed.
+        scales: `(outputs,)`, the weight's scales, fp32.
+        zeros: `(outputs,)`, the weight's zero points, int64.
     """
     zero = levels + 1
     return torch.ops.onednn.qlinear_pointwise(
@@ -67,31 +67,33 @@ def integer_product(
 @functools.cache
 def activation_levels() -> int:
     """
-    How far the integers of activations go from their zero. Processors without VNNI add two products in 16 bits, which
-    hold those of 7 bits by 8, and no more: whether this is one is tried out, as oneDNN can be told to be modest.
+    The largest distance of an activation's integer from its zero: 127, or 63 on processors without VNNI. These add two
+    products in 16 bits, which overflow if both factors have 8 bits. A trial product tells which it is, since oneDNN can
+    also be configured not to use VNNI.
     """
-    with torch.device("cpu"):  # another may be the default
+    with torch.device("cpu"):  # the default may be another device
         ones, weight = torch.full((8, 64), 255, dtype=torch.uint8), torch.full((32, 64), LARGEST, dtype=torch.int8)
         packed = torch.ops.onednn.qlinear_prepack(weight, None)
-        found = integer_product(ones, 127, packed, torch.full((32,), 1 / LARGEST), torch.zeros(32, dtype=torch.int64))
-    holds = torch.allclose(found, torch.full_like(found, 64.0))
-    return 127 if holds and torch.cpu._is_vnni_supported() else 63
+        scales, zeros = torch.full((32,), 1 / LARGEST), torch.zeros(32, dtype=torch.int64)
+        product = integer_product(ones, 127, packed, scales, zeros)
+    is_exact = torch.allclose(product, torch.full_like(product, 64.0))
+    return 127 if is_exact and torch.cpu._is_vnni_supported() else 63
 
 
 def quantize_rows(rows: torch.Tensor, digits: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Args:
         rows: `(..., rows, inputs)`, fp32.
-        digits: 1, or 2 for integers of what the first ones leave too.
+        digits: 1, or 2 to also return the rounding errors of the first integers as integers.
 
     Returns:
-        uint8 `(..., digits * rows, inputs)`, its zero one above [`activation_levels`], and the absolute maximum of
+        uint8 `(..., digits * rows, inputs)`, whose zero is [`activation_levels`] plus one, and the absolute maximum of
         each row, `(..., rows, 1)`, fp32.
     """
     levels = activation_levels()
     maxima = rows.abs().amax(dim=-1, keepdim=True)
     scaled = (rows * (levels / maxima.clamp_min(SMALLEST_SCALE))).add_(levels + 1)
-    integers = (scaled + 0.5).to(torch.uint8)  # all are positive: to cut the fraction off is to round
+    integers = (scaled + 0.5).to(torch.uint8)  # rounds: all values are positive
     if digits == 2:
         rest = scaled.sub_(integers).mul_(2 * levels).add_(levels + 1.5)
         integers = torch.cat([integers, rest.to(torch.uint8)], dim=-2)
@@ -105,7 +107,8 @@ class Int8Matrix:
     Args:
         weight (`torch.Tensor` of shape `(outputs, inputs)`): int8.
         scales (`torch.Tensor` of shape `(outputs,)`): fp32.
-        columns (`torch.Tensor` of shape `(inputs,)`, *optional*): Factors of the activations, which get two digits.
+        columns (`torch.Tensor` of shape `(inputs,)`, *optional*): Factors that the activations are multiplied with.
+            The activations then have two digits.
     """
 
     def __init__(self, weight: torch.Tensor, scales: torch.Tensor, columns: torch.Tensor | None = None):
@@ -144,21 +147,21 @@ class Int8Matrix:
 
 class ElmoInt8Weight(nn.Module):
     """
-    Stands where a module had a float weight, for one direction or several.
+    Replaces the float weight of a module, for one or more directions.
 
-    Once it was multiplied with on a CPU it is there in the layout of the products alone. `values` then has a shape and
-    no memory, and is made again when it is saved, copied or moved.
+    After its first product on a CPU, only the packed layout is in memory. `values` is then a tensor on the meta device,
+    and is restored when the module is saved, copied or moved.
 
     Args:
         weight (`torch.Tensor` of shape `(directions, outputs, inputs)`): Of any float type.
-        fine (`bool`): For inputs among which a few are always large: their weights should not be coarse because
-            others are larger. The size of an input's weights then goes to the activation, which gets 16 bits for it.
+        fine (`bool`): More precise, for inputs of which a few are always large. The scale of each input's weights is
+            moved to the activations, which then have 16 bits.
 
     Attributes:
         values (`torch.Tensor` of shape `(directions, outputs, inputs)`): int8.
         scales (`torch.Tensor` of shape `(directions, outputs)`): fp32.
-        columns (`torch.Tensor` of shape `(directions, inputs)`): fp32, of a fine weight alone. The weight is the
-            product of all.
+        columns (`torch.Tensor` of shape `(directions, inputs)`): fp32, only if `fine`. The weight is the product of
+            values, scales and columns.
     """
 
     values: torch.Tensor
@@ -181,11 +184,13 @@ class ElmoInt8Weight(nn.Module):
         self._matrices: list[Int8Matrix] | None = None
 
     def initialize(self):
-        """Refuses to invent weights that a file lacks."""
+        """Refuses to initialise weights that a file lacks."""
         if any(buffer.is_meta for buffer in self.buffers()):
             raise ValueError(NO_OFFLOADING)
         if not all(getattr(buffer, "_is_hf_initialized", False) for buffer in self.buffers()):
-            raise ValueError("The file lacks int8 weights that its config announces: they cannot be made anew.")
+            raise ValueError(
+                "The config says that the weights are int8, but the file lacks some of them: download or save it again."
+            )
 
     def matrices(self) -> list[Int8Matrix]:
         """The weights for integer products, one per direction."""
@@ -199,7 +204,7 @@ class ElmoInt8Weight(nn.Module):
             return self._matrices
 
     def dequantize(self) -> torch.Tensor:
-        """The weight that the integers stand for, `(directions, outputs, inputs)`, fp32."""
+        """The weight as floats, `(directions, outputs, inputs)`, fp32."""
         weight = self._unpacked() * self.scales.unsqueeze(-1)
         return weight if self.columns is None else weight * self.columns.unsqueeze(1)
 
@@ -216,7 +221,7 @@ class ElmoInt8Weight(nn.Module):
         self._unpack()
         scales, columns = self.scales, self.columns
         super()._apply(fn, recurse)
-        if self.scales.dtype != torch.float32:  # they are no weights, and stay exact in a model of lower precision
+        if self.scales.dtype != torch.float32:  # scales stay in fp32 in a model of lower precision
             device = self.scales.device
             self.scales, self.columns = scales.to(device), None if columns is None else columns.to(device)
         return self
@@ -235,15 +240,15 @@ class ElmoInt8Weight(nn.Module):
         return self.__dict__.copy()
 
     def check(self, name: str):
-        """Refuses what a file held in its place."""
-        for part, found in self.named_buffers():
+        """Refuses buffers from a file that have the wrong type or are not finite."""
+        for part, buffer in self.named_buffers():
             dtype = torch.int8 if part == "values" else torch.float32
-            if found.dtype != dtype or not (found.is_meta or found.isfinite().all()):
-                raise ValueError(f"{name}.{part} should be finite and of type {dtype}, found {found.dtype}.")
+            if buffer.dtype != dtype or not (buffer.is_meta or buffer.isfinite().all()):
+                raise ValueError(f"{name}.{part} should be finite and of type {dtype}, found {buffer.dtype}.")
 
 
 def quantize_weight(module: nn.Module, name: str, weight: torch.Tensor, fine: bool = False):
-    """Puts a weight of 8 bits in the place of a parameter; `weight` is its `(directions, outputs, inputs)`."""
+    """Replaces a parameter by its int8 weight; `weight` is the parameter as `(directions, outputs, inputs)`."""
     quantized = ElmoInt8Weight(weight, fine)
     delattr(module, name)
     setattr(module, name, quantized)
@@ -254,7 +259,7 @@ def quantize_weight(module: nn.Module, name: str, weight: torch.Tensor, fine: bo
 
 class ElmoInt8Config(QuantizationConfigMixin):
     """
-    Asks for 8-bit weights: `from_pretrained(folder, quantization_config=ElmoInt8Config())`. There is nothing to choose.
+    Asks for 8-bit weights: `from_pretrained(folder, quantization_config=ElmoInt8Config())`. It has no options.
     """
 
     def __init__(self, quant_method: str = METHOD, **kwargs):
@@ -265,10 +270,10 @@ class ElmoInt8Config(QuantizationConfigMixin):
 
 class ElmoInt8Quantizer(HfQuantizer):
     """
-    Turns ELMo's weights into int8 when they have been loaded, or makes place for those that a file has.
+    Turns ELMo's weights into int8 after they are loaded, or prepares the model for int8 weights in a file.
 
-    The work is done by the model itself: its class may come from this package or with a repository, and so may this
-    one.
+    It calls methods of the model rather than testing its class: the model and this class may each come from the
+    package or from a repository.
     """
 
     def _process_model_before_weight_loading(self, model, **kwargs):
@@ -284,7 +289,7 @@ class ElmoInt8Quantizer(HfQuantizer):
         model._quantize_modules()
 
     def get_new_dtype(self, converter, param, dtype: torch.dtype | None) -> torch.dtype | None:
-        """A file's integers stay what they are: what is none is found when all is loaded."""
+        """Loads int8 tensors without a conversion. Wrong types are refused after loading."""
         return None if dtype == torch.int8 else super().get_new_dtype(converter, param, dtype)
 
     def is_serializable(self) -> bool:
@@ -292,16 +297,16 @@ class ElmoInt8Quantizer(HfQuantizer):
 
     @property
     def is_trainable(self) -> bool:
-        """A head on it is. The biLM refuses by itself."""
+        """Whether the Trainer may train the model: a head on top of int8 weights can be trained."""
         return True
 
     @property
     def is_qat_trainable(self) -> bool:
-        """Without it the Trainer asks for adapters, where the head is what learns."""
+        """Without this the Trainer would ask for adapters, even if only the head is trained."""
         return True
 
 
-if METHOD not in AUTO_QUANTIZER_MAPPING:  # a copy of this file, from a repository or the package, may have come first
+if METHOD not in AUTO_QUANTIZER_MAPPING:  # another copy of this file may be imported already
     register_quantization_config(METHOD)(ElmoInt8Config)
     register_quantizer(METHOD)(ElmoInt8Quantizer)
 

@@ -2,8 +2,8 @@
 """
 The language model's softmax layers: full, sampled and adaptive.
 
-Each gives the summed loss of many predictions. The rows go through in chunks, and what stays of a chunk are its
-gradients, not its logits: with 800,000 words the logits of a batch would be far larger than all else together.
+Each computes the summed loss of many predictions, in chunks. The gradients of a chunk are stored, its logits are not:
+with 800,000 words, the logits of a batch would need far more memory than everything else.
 """
 
 import math
@@ -18,20 +18,20 @@ from transformers import initialization as init
 from .configuration_elmo import ElmoConfig
 from .products_elmo import linear, round_up_rows, without_autocast
 
-# A chunk has as many rows as give logits of this size, but never so few that the products become slow.
+# The size of a chunk's logits. A chunk has at least `MIN_ROWS_PER_CHUNK` rows, since smaller products are slow.
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
 MIN_ROWS_PER_CHUNK = 128
-IGNORED = -100  # the label that counts for nothing, torch's own
+IGNORED = -100  # the label that PyTorch's cross-entropy ignores
 
 
 def chunked_loss(
     formula: Callable[..., torch.Tensor], rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor], width: int
 ) -> torch.Tensor:
     """
-    `formula(*rows, *shared)` for a few rows at a time, summed. The gradients are computed on the way.
+    `formula(*rows, *shared)`, computed in chunks of rows and summed. The gradients are computed in the forward pass.
 
     Args:
-        formula: Gives the summed loss of some rows.
+        formula: Returns the summed loss of some rows.
         rows: Tensors with one entry per prediction, `(predictions, ...)`.
         shared: Tensors that every prediction needs.
         width: Logits per prediction.
@@ -44,12 +44,12 @@ def chunked_loss(
 
 
 def _rows_per_chunk(width: int) -> int:
-    """How many predictions of so many logits each go through together."""
+    """The number of predictions per chunk. `width`: logits per prediction."""
     return max(LOGIT_BYTES_PER_CHUNK // (4 * width), MIN_ROWS_PER_CHUNK)
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """[`chunked_loss`], keeping gradients."""
+    """[`chunked_loss`], with gradients."""
 
     @staticmethod
     def forward(ctx, formula, size, num_rows, *tensors):
@@ -94,7 +94,7 @@ def linear_cross_entropy(hidden: torch.Tensor, labels: torch.Tensor, weight: tor
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Summed, in fp32 at least: what `torch.compile` can turn into one pass over the logits, and one back."""
+    """The summed loss, at least in fp32. `torch.compile` turns it into one pass over the logits, and one backward."""
     return F.cross_entropy(_at_least_fp32(logits), labels, reduction="sum")
 
 
@@ -120,12 +120,12 @@ class ElmoSoftmax(nn.Module):
     """
     One linear layer over all words, shared by both directions.
 
-    In training, `config.softmax_type == "sampled"` takes the loss over the true word and some drawn ones alone; in
-    evaluation the loss is always the full one.
+    With `config.softmax_type == "sampled"`, the loss in training is over the true word and some drawn words only. In
+    evaluation the loss is over all words.
 
     Attributes:
-        sparse_gradient (`bool`): Whether the sampled loss gives `weight` a sparse gradient, of the words met alone. Not
-            every optimiser takes it.
+        sparse_gradient (`bool`): Whether the sampled loss gives `weight` a sparse gradient, with rows only for the
+            words that occur. Not every optimiser supports it.
     """
 
     def __init__(self, config: ElmoConfig):
@@ -160,7 +160,7 @@ class ElmoSoftmax(nn.Module):
     ) -> torch.Tensor:
         """The loss over the true words and `samples`, which took `tries` draws ([`log_uniform_sample`])."""
         words = torch.cat([samples, labels])
-        # One lookup for both: the gradient of each is as large as the whole table.
+        # One lookup for both, because the gradient of a lookup is as large as the whole table.
         vectors = F.embedding(words, self.weight, sparse=self.sparse_gradient)
         weight, true_weight = vectors.split([len(samples), len(labels)])
         bias = self.bias[words] - log_expected_count(words, tries, len(self.bias))
@@ -174,8 +174,8 @@ class ElmoSoftmax(nn.Module):
 
     def label_log_probs(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """
-        The log-probability of one word for each prediction, whatever the number of predictions: the other words' go
-        through memory a chunk at a time.
+        The log-probability of one word for each prediction. The probabilities of all words are computed in chunks, so
+        that memory does not grow with the number of predictions.
 
         Args:
             hidden: `(predictions, output_size)`
@@ -187,12 +187,12 @@ class ElmoSoftmax(nn.Module):
         return linear_log_probs(hidden, labels, self.weight, self.bias)
 
     def word_vectors(self) -> torch.Tensor:
-        """The vector of each word with which a prediction is multiplied, `(vocab_size, output_size)`."""
+        """The vectors of the words that predictions are multiplied with, `(vocab_size, output_size)`."""
         return self.weight
 
 
 def _columns(labels: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """For every label its place among the (distinct) samples, drawn by accident; -1 where it was not drawn."""
+    """The index of each label among the (distinct) samples; -1 for a label that was not drawn."""
     ordered, order = samples.sort()
     places = torch.searchsorted(ordered, labels).clamp_(max=len(samples) - 1)
     return torch.where(ordered[places] == labels, order[places], -1)
@@ -206,8 +206,8 @@ def _sampled_cross_entropy(hidden, true_weight, true_bias, columns, weight, bias
 
 class _SampledCrossEntropy(torch.autograd.Function):
     """
-    The summed loss of true logits `(predictions,)` beside sampled ones `(predictions, samples)`. As the gradient is
-    made in place of the probabilities, there is one more matrix of the logits' size, and no other.
+    The summed loss from the logits of the true words `(predictions,)` and of the samples `(predictions, samples)`. It
+    allocates only one matrix of the size of the logits: the gradient is computed from the stored probabilities.
     """
 
     @staticmethod
@@ -239,7 +239,7 @@ def log_uniform_sample(count: int, vocab_size: int, device: torch.device | None 
         raise ValueError(f"Cannot draw {count} distinct words of {vocab_size}: take fewer, or the full softmax.")
     draws = torch.empty(0, dtype=torch.long, device="cpu")
     while True:
-        # float64, on the CPU: in float32 the ids of a large vocabulary would come in steps.
+        # In float64, on the CPU: float32 cannot represent every id of a large vocabulary.
         new = torch.rand(2 * count, dtype=torch.float64, device="cpu").mul_(math.log(vocab_size + 1)).exp_().long() - 1
         draws = torch.cat([draws, new.clamp_(0, vocab_size - 1)])
         order = torch.arange(len(draws), device="cpu")
@@ -250,14 +250,14 @@ def log_uniform_sample(count: int, vocab_size: int, device: torch.device | None 
 
 
 def log_expected_count(words: torch.Tensor, tries: int, vocab_size: int) -> torch.Tensor:
-    """Logarithm of how often each word is expected among the distinct ones of `tries` draws: `1 - (1 - P)^tries`."""
+    """The log-probability that a word is among the distinct words of `tries` draws: `1 - (1 - P)^tries`."""
     rank = words.float()
     probability = torch.log1p(1 / (rank + 1)) / math.log(vocab_size + 1)
     return (-torch.expm1(tries * torch.log1p(-probability))).log()
 
 
 class ElmoSoftmaxTable(nn.Linear):
-    """A linear layer that is called for its tensors: they are needed as such, and may be offloaded until the call."""
+    """A linear layer whose call returns its tensors. (They may be offloaded until the call.)"""
 
     def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The weight `(outputs, inputs)` and the bias `(outputs,)`, `None` if there is none."""
@@ -266,14 +266,14 @@ class ElmoSoftmaxTable(nn.Linear):
 
 class ElmoAdaptiveSoftmax(nn.Module):
     """
-    The adaptive softmax (Grave et al. 2017, https://arxiv.org/abs/1609.04309): frequent words in one softmax with an
-    entry for each group of rarer words; each group has a smaller softmax of its own. An exact distribution over all
-    words at a fraction of the cost and the size.
+    The adaptive softmax (Grave et al. 2017, https://arxiv.org/abs/1609.04309). The head is a softmax over the frequent
+    words and one entry per group of rarer words, and each group has a smaller softmax of its own. It is an exact
+    distribution over all words, at a fraction of the cost and the size.
     """
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
-        cutoffs = config.softmax_cutoffs or config.default_softmax_cutoffs  # `softmax_type` may be set later on
+        cutoffs = config.softmax_cutoffs or config.default_softmax_cutoffs  # `softmax_type` may have been set later
         self.bounds = [*cutoffs, config.vocab_size]  # group g holds the words bounds[g] to bounds[g + 1]
         self.head = ElmoSoftmaxTable(config.output_size, cutoffs[0] + len(cutoffs))
         sizes = [
@@ -299,7 +299,7 @@ class ElmoAdaptiveSoftmax(nn.Module):
         return loss
 
     def _groups(self, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The group of every label, 0 for frequent words, and the entry of the head that stands for the label."""
+        """The group of each label (0: frequent words), and the entry of the head that represents the label."""
         group_of = torch.bucketize(labels, torch.tensor(self.bounds[:-1], device=labels.device), right=True)
         return group_of, torch.where(group_of > 0, self.bounds[0] + group_of - 1, labels)
 
@@ -349,11 +349,11 @@ def resize_softmax(
     old: ElmoSoftmax | ElmoAdaptiveSoftmax, config: ElmoConfig, initialize: Callable[[nn.Module], None]
 ) -> ElmoSoftmax | ElmoAdaptiveSoftmax:
     """
-    A softmax with the config's number of words and the weights of the old one. New words are as likely as the rarest.
+    A softmax with the config's number of words and the weights of the old one. New words get the smallest bias.
 
     Args:
-        old: Another number of words.
-        config: The config of the new one; the groups of an adaptive softmax are written to it.
+        old: A softmax with another number of words.
+        config: The config of the new softmax; the groups of an adaptive softmax are written to it.
         initialize: Initialises a module's weights.
     """
     if isinstance(old, ElmoAdaptiveSoftmax):

@@ -32,18 +32,18 @@ from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, has_int8_products, q
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
-# Character windows that the filters read at once: their responses stay near the cache, and memory stays bounded.
+# Character windows per chunk of the filters, so that their responses fit into the cache and memory is bounded.
 WINDOWS_PER_CHUNK = 1536
-# oneDNN compiles and caches a kernel for every number of rows: words are padded to a multiple of this.
+# Words are padded to a multiple of this, because oneDNN compiles and caches a kernel for every number of rows.
 ROW_MULTIPLE = 32
 
 
 def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    The distinct rows of an integer matrix, and for every row its place among them.
+    The distinct rows of an integer matrix, and the index of each row among them.
 
-    Compares a 64-bit hash of each row, and falls back to comparing the rows themselves in the (never yet seen) case
-    that two different rows share one: `torch.unique(dim=0)` alone costs more than the character encoder saves.
+    Compares 64-bit hashes of the rows. If two different rows have the same hash, which was never seen, it compares the
+    rows themselves. (`torch.unique(dim=0)` for every batch would take longer than the character encoder saves.)
 
     Args:
         rows: `(n, columns)`, integers.
@@ -52,24 +52,24 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         `(distinct, columns)` and `(n,)`, with `distinct_rows[places] == rows`.
     """
     keys, places = torch.unique((rows * _factors(rows.shape[1], rows.device)).sum(dim=1), return_inverse=True)
-    numbers = torch.arange(len(rows), device=rows.device)
-    holders = torch.empty_like(keys).scatter_(0, places, numbers)  # any row of each kind
-    distinct = rows.index_select(0, holders)
+    indices = torch.arange(len(rows), device=rows.device)
+    examples = torch.empty_like(keys).scatter_(0, places, indices)  # one row per hash
+    distinct = rows.index_select(0, examples)
     if not torch.equal(distinct.index_select(0, places), rows):
         distinct, places = torch.unique(rows, dim=0, return_inverse=True)
     return distinct, places
 
 
 def rows_at(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """`rows[places]`. The faster way would add up gradients in any order where that is done in parallel, on a GPU."""
+    """`rows[places]`. `index_select` is faster, but on a GPU it would sum gradients in a random order."""
     return rows.index_select(0, places) if rows.device.type == "cpu" else rows[places]
 
 
 @functools.cache
 def _factors(columns: int, device: torch.device) -> torch.Tensor:
-    """Of the hash, `(columns,)`."""
+    """The factors of the hash, `(columns,)`."""
     generator = torch.Generator("cpu").manual_seed(0)
-    with torch.inference_mode(False):  # they are for all calls
+    with torch.inference_mode(False):  # later calls may be outside of inference mode
         return torch.randint(-(2**62), 2**62, (columns,), generator=generator, device="cpu").to(device)
 
 
@@ -126,7 +126,7 @@ class ElmoHighway(nn.Module):
     def __init__(self, size: int):
         super().__init__()
         self.transform = ElmoLinear(size, size)
-        self.carry = ElmoLinear(size, size, initial_bias=-2.0)  # starts close to passing its input on
+        self.carry = ElmoLinear(size, size, initial_bias=-2.0)  # at the start the output is close to the input
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """`(words, size)` → `(words, size)`"""
@@ -135,12 +135,12 @@ class ElmoHighway(nn.Module):
 
 
 class ElmoConvolution(nn.Module):
-    """Filters of one width over the characters of words, and their largest response."""
+    """Filters of one width over the characters of words, and the largest response of each."""
 
-    def __init__(self, size: int, width: int, number: int):
+    def __init__(self, size: int, width: int, num_filters: int):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(number, size, width))  # as in `nn.Conv1d`
-        self.bias = nn.Parameter(torch.empty(number))
+        self.weight = nn.Parameter(torch.empty(num_filters, size, width))  # as in `nn.Conv1d`
+        self.bias = nn.Parameter(torch.empty(num_filters))
 
     def initialize(self):
         """The original's initialisation."""
@@ -153,7 +153,7 @@ class ElmoConvolution(nn.Module):
             chars: `(words, slots, size)`
 
         Returns:
-            `(words, number)`
+            `(words, filters)`
         """
         dtype = product_dtype(self.weight.dtype, chars.device)
         chars, weight = chars.to(dtype), self.weight.to(dtype)
@@ -163,14 +163,14 @@ class ElmoConvolution(nn.Module):
 
 
 def _windows(chars: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """What each filter sees at each position, `(words, positions, size * width)`."""
+    """The characters that a filter reads at each position, `(words, positions, size * width)`."""
     return chars.unfold(1, weight.shape[2], 1).flatten(2)
 
 
 def _responses(windows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """
-    `(words, positions, number)`, as one product over all windows: 2-4x faster on a CPU than conv1d with so few input
-    channels.
+    `(words, positions, filters)`, as one product over all windows: 2 to 4 times as fast as conv1d on a CPU, because
+    there are few input channels.
     """
     with without_autocast(windows.device):  # both have the precision of the product
         return F.linear(windows, weight.flatten(1))
@@ -178,20 +178,20 @@ def _responses(windows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 class _LargestResponses(torch.autograd.Function):
     """
-    The largest response of every filter, with its gradient. All that stays of the responses is where the largest were:
-    by far the most memory of a training step would be theirs otherwise. Where several are the largest, mostly of equal
-    windows, one of them gets the gradient.
+    The largest response of each filter, with its gradient. Only the positions of the largest responses are stored: the
+    responses would take most of the memory of a training step. If several responses are the largest, mostly those of
+    equal windows, one of them gets the gradient.
     """
 
     @staticmethod
     def forward(ctx, chars, weight):
         responses = _responses(_windows(chars, weight), weight)
         largest = responses.amax(dim=1)
-        # The greatest position of a largest response: in bytes far faster than `argmax`.
+        # The last position of the largest response. With bytes this is far faster than `argmax`.
         positions = responses.shape[1]
         dtype = torch.uint8 if positions <= 256 else torch.int64
         order = torch.arange(positions, dtype=dtype, device=chars.device).unsqueeze(1)
-        places = ((responses == largest.unsqueeze(1)).to(dtype) * order).amax(dim=1)  # (words, number)
+        places = ((responses == largest.unsqueeze(1)).to(dtype) * order).amax(dim=1)  # (words, filters)
         ctx.save_for_backward(chars, weight, places)
         return largest
 
@@ -206,7 +206,7 @@ class _LargestResponses(torch.autograd.Function):
         windows = _windows(chars, weight)
         d_responses = d_largest.new_zeros(*windows.shape[:2], len(weight))
         d_responses.scatter_(1, places.long().unsqueeze(1), d_largest.unsqueeze(1))
-        d_weight = d_responses.flatten(0, 1).mT @ windows.flatten(0, 1)  # (number, size * width)
+        d_weight = d_responses.flatten(0, 1).mT @ windows.flatten(0, 1)  # (filters, size * width)
         d_windows = (d_responses @ weight.flatten(1)).unflatten(2, weight.shape[1:])
         d_chars = torch.zeros_like(chars)
         for offset in range(weight.shape[2]):
@@ -215,7 +215,7 @@ class _LargestResponses(torch.autograd.Function):
 
 
 class WordChunk(NamedTuple):
-    """Words that follow each other, from `first` to before `end`, and how many slots the longest uses."""
+    """Consecutive words, from `first` to `end` (exclusive), and the number of slots that the longest uses."""
 
     first: int
     end: int
@@ -224,11 +224,12 @@ class WordChunk(NamedTuple):
 
 def word_chunks(lengths: Iterable[int], windows: int) -> list[WordChunk]:
     """
-    As many words at a time as have so many windows of the widest filter, without slots that none of them uses.
+    Groups consecutive words so that the widest filter has at most `windows` windows per chunk. Slots that no word of a
+    chunk uses do not count.
 
     Args:
-        lengths: Slots that each word uses.
-        windows: The most, or those of a single word.
+        lengths: The number of slots that each word uses.
+        windows: The maximum per chunk. A chunk has at least one word.
     """
     chunks: list[WordChunk] = []
     first = end = longest = 0
@@ -251,14 +252,14 @@ class ElmoCharacterEncoder(nn.Module):
         self.activation = ACTIVATIONS[config.char_activation]
         self.char_embeddings = nn.Embedding(config.char_vocab_size, config.char_embedding_size, padding_idx=0)
         self.convolutions = nn.ModuleList(
-            ElmoConvolution(config.char_embedding_size, width, number) for width, number in config.char_filters
+            ElmoConvolution(config.char_embedding_size, width, filters) for width, filters in config.char_filters
         )
         self.highways = nn.ModuleList(ElmoHighway(config.char_feature_size) for _ in range(config.num_highway_layers))
 
     def forward(self, char_ids: torch.Tensor) -> torch.Tensor:
         """
         Args:
-            char_ids: `(words, max_characters_per_token)`; words of similar length side by side cost least.
+            char_ids: `(words, max_characters_per_token)`. It is fastest if words of similar length are adjacent.
 
         Returns:
             `(words, char_feature_size)`
@@ -274,18 +275,18 @@ class ElmoCharacterEncoder(nn.Module):
         return features[:words]
 
     def lengths(self, char_ids: torch.Tensor) -> torch.Tensor:
-        """`(words, slots)` → the slots that each word uses, marks included, `(words,)`"""
+        """`(words, slots)` → the number of slots that each word uses, including its marks, `(words,)`"""
         used = (char_ids != self.char_pad_id) & (char_ids != 0)
         return (used * torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)).amax(dim=1)
 
     def _convolve(self, char_ids: torch.Tensor, longest: int) -> torch.Tensor:
         """
-        The largest response of every filter. Slots behind the longest word and the widest filter are cut off. That is
-        exact: all windows of nothing but character pads give one value, and one such window of every filter remains.
+        The largest response of each filter. Slots after the longest word plus the width of the widest filter are cut
+        off. The result is exact: all windows that hold only padding have the same response, and one of them remains.
 
         Args:
             char_ids: `(words, slots)`
-            longest: Slots that are used.
+            longest: The number of slots that the longest word uses.
 
         Returns:
             `(words, char_feature_size)`
@@ -297,12 +298,12 @@ class ElmoCharacterEncoder(nn.Module):
 
 
 def can_be_cached(weight: torch.Tensor) -> bool:
-    """Whether vectors made with it may be kept: it is in this machine's memory, and they are fp32."""
+    """Whether vectors that are computed with a weight may be cached: on the CPU, and in fp32."""
     return weight.device.type == "cpu" and weight.dtype != torch.float64
 
 
 class ElmoTokenEncoder(nn.Module):
-    """The token vector: from characters, from a word table, or from both; each distinct word is computed once."""
+    """Computes token vectors from characters, a word table, or both. Each distinct word is computed once."""
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
@@ -314,7 +315,7 @@ class ElmoTokenEncoder(nn.Module):
         if config.uses_characters:
             self.characters = ElmoCharacterEncoder(config)
         if config.token_projection:
-            # Errors here are in all layers, and the product is a small one.
+            # Finer than the other int8 weights: errors here go into all layers, and the product is small.
             self.projection = ElmoLinear(config.feature_size, config.output_size, fine_int8=True)
 
     def forward(self, char_ids: torch.Tensor | None, input_ids: torch.Tensor | None) -> torch.Tensor:
@@ -328,32 +329,32 @@ class ElmoTokenEncoder(nn.Module):
         """
         columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
         tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
-        if self.characters is not None and char_ids is not None:  # short words need fewer convolutions than long ones
+        if self.characters is not None and char_ids is not None:  # sorted by length: short words need fewer windows
             order = self.characters.lengths(tokens[:, -char_ids.shape[1] :]).argsort(stable=True)
             tokens, places = tokens.index_select(0, order), order.argsort().index_select(0, places)
         if self.word_cache is None:
             return rows_at(self.encode(tokens), places)
         weights = list(self.parameters())
         if needs_gradient(*weights) or not all(can_be_cached(weight) for weight in weights):
-            self.word_cache.clear()  # where weights learn they will be others soon
+            self.word_cache.clear()  # weights that are trained will change
             return rows_at(self.encode(tokens), places)
         return rows_at(self.word_cache.vectors(tokens, self.encode, weights), places)
 
     def encode(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Word ids and character ids side by side, `(tokens, columns)` → `(tokens, output_size)`"""
+        """Word ids and character ids, concatenated `(tokens, columns)` → `(tokens, output_size)`"""
         learns = torch.is_grad_enabled() and needs_gradient(*self.parameters())
         if learns or tokens.device.type != "cpu" or self._table.weight.dtype == torch.float64 or not has_onednn():
             return self._encode(tokens)
         count = len(tokens)
         if missing := pad_rows(count) - count if count <= 2 * ROW_MULTIPLE else -count % ROW_MULTIPLE:
             tokens = F.pad(tokens, (0, 0, 0, missing))
-        # In blocks, so that what passes between the layers stays near the cache.
+        # In blocks, so that the activations fit into the cache.
         blocks = [self._encode(block) for block in tokens.split(ROWS_PER_BLOCK)]
         return (torch.cat(blocks) if len(blocks) > 1 else blocks[0])[:count]
 
     @property
     def _table(self) -> nn.Embedding:
-        """Where tokens are looked up first."""
+        """The word table, or the character table of a model without one."""
         characters = cast(ElmoCharacterEncoder, self.characters)
         return characters.char_embeddings if self.word_embeddings is None else self.word_embeddings
 

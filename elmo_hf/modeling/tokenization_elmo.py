@@ -47,7 +47,7 @@ from .word_splitting_elmo import (
 )
 
 CUSTOM_SEGMENTER = "custom"
-MAX_CHARACTERS_PER_TOKEN = 1000  # every word takes as many ids
+MAX_CHARACTERS_PER_TOKEN = 1000  # every word has this many ids
 
 
 class ElmoTokenizer(PreTrainedTokenizerFast):
@@ -72,9 +72,9 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         split_special_tokens (`bool`): Whether `<S>` in a text is text, as by default, or a boundary.
         characters (`list[str]`, *optional*): The table of characters of a model that reads code points instead of
             bytes, in the order of their ids; see [`CodePointSpelling`].
-        max_word_length (`int`, *optional*): Words are cut to so many characters before they are looked up. Default: a
-            word is looked up as it is.
-        boundary_words (`bool`): Whether a word that is written as a boundary is one, as in ELMoForManyLangs.
+        max_word_length (`int`, *optional*): Words are cut to this number of characters before they are looked up.
+            Default: words are not cut.
+        boundary_words (`bool`): Whether a given word that looks like a boundary is one, as in ELMoForManyLangs.
 
     Example:
 
@@ -112,7 +112,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     ):
         if segmenter == CUSTOM_SEGMENTER:
             raise ValueError(
-                "This tokenizer was saved with a segmenter of its maker's own, which is not in the folder: pass it, as "
+                "This tokenizer was saved with a custom segmenter, which is not in the folder: pass it, as "
                 "from_pretrained(..., segmenter=function), or choose another one, as segmenter='character'."
             )
         if type(max_characters_per_token) is not int or not 3 <= max_characters_per_token <= MAX_CHARACTERS_PER_TOKEN:
@@ -363,7 +363,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if (words := self.cache.get("vocabulary")) is None:
             words = self._tokenizer.get_vocab(with_added_tokens=False)
             if not self.boundary_words:
-                words = {word: number for word, number in words.items() if word not in self._fixed_tokens.values()}
+                words = {word: word_id for word, word_id in words.items() if word not in self._fixed_tokens.values()}
             self.cache["vocabulary"] = words
         return words
 
@@ -371,8 +371,8 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         """Which words of the vocabulary are longer than `max_word_length`, by id, `(words,)`."""
         if (too_long := self.cache.get("too_long")) is None:
             lengths = np.zeros(len(self), dtype=np.int64)
-            for word, number in self._tokenizer.get_vocab(with_added_tokens=False).items():
-                lengths[number] = len(word)
+            for word, word_id in self._tokenizer.get_vocab(with_added_tokens=False).items():
+                lengths[word_id] = len(word)
             too_long = self.cache["too_long"] = lengths > cast(int, self.max_word_length)
         return too_long
 
@@ -498,7 +498,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
     def _word(self, word_id: int) -> str:
         word = self._tokenizer.id_to_token(word_id) if word_id >= 0 else None
         if word is None:
-            raise ValueError(f"{word_id} is no id of a word: they are 0 to {len(self) - 1}.")
+            raise ValueError(f"{word_id} is not the id of a word: ids are 0 to {len(self) - 1}.")
         return word
 
     def convert_char_ids_to_tokens(self, char_ids, skip_special_tokens: bool = False) -> list[str]:

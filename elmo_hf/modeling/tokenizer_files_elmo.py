@@ -19,12 +19,12 @@ from .checks_elmo import check_downloads, is_inner_path, read_json_object
 
 # The last line of the original's vocabularies; it is not a word.
 TERMINATOR = "!!!MAXTERMID"
-# U+FFFF is a Unicode noncharacter. No word of a vocabulary has it, so that it can replace what must stay unknown.
+# U+FFFF is a Unicode noncharacter. No word of a vocabulary has it, so it can replace what must stay unknown.
 NONCHARACTER = "\uffff"
 
-# Settings that would make the base class take the tokenizer from somewhere else than its files.
+# Settings that would make the base class load the tokenizer from somewhere else.
 FOREIGN_SOURCES = ("init_inputs", "tokenizer_object", "gguf_file")
-# The types of a tokenizer.json's components. A normalizer, for one, could expand a word to gigabytes.
+# The types of a tokenizer.json's components. A normalizer, for example, could expand a word to gigabytes.
 COMPONENTS: dict[str, tuple[str, ...]] = {
     "normalizer": (),
     "pre_tokenizer": ("Split", "WhitespaceSplit"),
@@ -169,7 +169,7 @@ def _check_components(path: str | os.PathLike):
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Of a duplicate name, one parser takes the first value and another the second."""
+    """A JSON object. Duplicate names are refused: some parsers take the first value, others the last."""
     content = dict(pairs)
     if len(content) < len(pairs):
         duplicate = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)

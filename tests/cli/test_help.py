@@ -94,7 +94,7 @@ COMMANDS = {
         "--work",
         *ANALYSIS_OPTIONS,
     ],
-    ("analyze", "layers"): ["[FOLDER]...", "--text", "--sentences", "--pretokenized", *ANALYSIS_OPTIONS],
+    ("analyze", "layers"): ["[FOLDER]", "--text", "--sentences", "--pretokenized", *ANALYSIS_OPTIONS],
     ("analyze", "neighbors-table"): ["INPUT", "--sentence", "--vectors", "--any-word", *ANALYSIS_OPTIONS],
     ("convert",): ["bilm-hdf5", "allennlp", "bilm-checkpoint", "elmoformanylangs", "original", "to-bilm-hdf5"],
     ("convert", "bilm-hdf5"): ["options.json", "weights (.hdf5)", *SHARED_OPTIONS, "--check"],

@@ -304,11 +304,11 @@ def rewrite(folder, change):
         (lambda o: o["lstm"].update(n_layers=3), r"index lacks lm/RNN_0/rnn/multi_rnn_cell/cell_2"),
         (lambda o: o["lstm"].update(n_layers=1), r"index (lacks|holds) lm/RNN_0/rnn/"),
         (lambda o: o["lstm"].update(dim=7), r"should have shape \(8, 28\), found \(8, 24\)"),
-        (lambda o: o["lstm"].update(projection_dim=12), r"`projection_size` \(12\) is larger"),
+        (lambda o: o["lstm"].update(projection_dim=12), r"`projection_size` \(12\) must not be larger"),
         (lambda o: o.update(bidirectional=False), r"lacks lm/rnn/"),
         (lambda o: o.update(n_tokens_vocab=10), r"options say 10 words, the vocabulary .* has 9"),
         (lambda o: o.pop("char_cnn"), r"lacks lm/embedding"),
-        (lambda o: o.pop("lstm"), r"no biLM options: 'lstm' is missing"),
+        (lambda o: o.pop("lstm"), r"not the options of a biLM: 'lstm' is missing"),
         (lambda o: o["char_cnn"].update(n_characters=300), r"`n_characters` must be 261 or 262"),
     ],
 )

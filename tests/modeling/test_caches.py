@@ -136,7 +136,7 @@ def test_layers_of_another_bilm_and_other_files_are_refused(tmp_path):
         tagger(seed=1).cache_layers(tmp_path / "layers")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="something else"):
+    with pytest.raises(ValueError, match="holds other files"):
         tagger().cache_layers(tmp_path / "other")
 
 
@@ -184,7 +184,7 @@ def test_layers_are_kept_only_as_long_as_the_bilm_is_frozen():
     model = tagger()
     model.cache_layers()
     model.elmo.unfreeze_bilm()
-    with pytest.raises(ValueError, match="Only a frozen biLM"):
+    with pytest.raises(ValueError, match="if the biLM is frozen"):
         model(**batch_of(SENTENCES))
 
 

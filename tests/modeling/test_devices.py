@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.modeling.test_offloading import MODELS
 
 # In a process of its own, since the device is registered for the whole process.
 ON_FAKE_DEVICE = """
@@ -65,8 +66,8 @@ def run(program: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("names", "trains"),
     [
-        (["encoder", "tagger", "crf", "classifier", "pairs", "pretraining", "sampled", "adaptive"], False),
-        (["crf", "pretraining", "adaptive"], True),
+        (list(MODELS), False),
+        (["crf", "roles", "coreference", "pretraining", "adaptive"], True),
     ],
     ids=["inference", "training"],
 )

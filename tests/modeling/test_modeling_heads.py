@@ -296,7 +296,7 @@ def test_one_trainable_weight_in_a_frozen_bilm_gets_its_gradient(tokenizer):
     model(**tagged_batch(tokenizer)).loss.backward()
     learning = {name for name, parameter in model.elmo.named_parameters() if parameter.grad is not None}
     assert learning == {"layers.0.bias"}
-    with pytest.raises(ValueError, match="Only a frozen biLM"):
+    with pytest.raises(ValueError, match="if the biLM is frozen"):
         model.cache_layers()
 
 

@@ -545,14 +545,14 @@ BAD_INPUTS = {
         BATCH | {"backward_labels": BATCH["labels"][:1]},
         r"`backward_labels` must have shape \(2, 3\), found \(1, 3\)",
     ),
-    "label at a masked position": (PADDED, "`labels` has a word where there is none .*-100"),
+    "label at a masked position": (PADDED, "`labels` has a word at a masked position.*-100"),
     "backward label at a masked position": (
         PADDED | {"labels": torch.full((2, 3), NO_LABEL)},
-        "`backward_labels` has a word where there is none",
+        "`backward_labels` has a word at a masked position",
     ),
     "label at a position that is masked out": (
         BATCH | {"attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0]])},
-        "`labels` has a word where there is none",
+        "`labels` has a word at a masked position",
     ),
     "backward rows with other words": (
         OWN_ROWS | {"backward_char_ids": PADDED["char_ids"]},

@@ -124,7 +124,7 @@ def test_no_rows_and_no_words_give_empty_outputs_and_no_loss(name, shape):
     [
         ("encoder characters", "char_ids", char_ids(2, 3).to(torch.complex64), "`char_ids` must be integers"),
         ("encoder words", "input_ids", torch.ones(2, 3).to(torch.complex64), "`input_ids` must be integers"),
-        ("encoder words", "attention_mask", torch.ones(2, 3) * 1j, "`attention_mask` must be numbers of 0 and 1"),
+        ("encoder words", "attention_mask", torch.ones(2, 3) * 1j, "`attention_mask` must hold 0 and 1"),
         ("encoder words", "token_type_ids", torch.ones(2, 3) * 1j, "`token_type_ids` must be integers"),
         ("pretraining both full", "labels", torch.full((2, 3), 20), "`labels` must be between 0 and 19"),
         ("pretraining both full", "labels", torch.ones(2, 3) * 1j, "`labels` must be integers"),

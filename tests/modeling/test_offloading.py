@@ -8,7 +8,10 @@ from torch.testing import assert_close
 
 from elmo_hf import (
     ElmoConfig,
+    ElmoForCoreference,
     ElmoForPreTraining,
+    ElmoForQuestionAnswering,
+    ElmoForSemanticRoles,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoInt8Config,
@@ -19,6 +22,8 @@ from elmo_hf.modeling.products_elmo import packed_weights
 from tests.models import TINY
 
 WORDS = {"word_vector_size": 3, "elmo_places": "both", "task_layer_size": 3}
+ROLES = {"id2label": {0: "O", 1: "B-X", 2: "I-X"}, "predicate_size": 2}
+SPANS = {"span_size": 5, "max_span_width": 3, "span_ratio": 1.0}
 PAIRS = {"text_pairs": True, "pair_attention": True, "pooling": "biattentive", "num_labels": 2}
 MODELS = {
     "encoder": (ElmoModel, {}),
@@ -26,10 +31,19 @@ MODELS = {
     "crf": (ElmoForTokenClassification, WORDS | {"id2label": {0: "O", 1: "B-X", 2: "I-X"}, "tag_decoder": "crf"}),
     "classifier": (ElmoForSequenceClassification, WORDS | {"num_labels": 3, "pooling": "attention"}),
     "pairs": (ElmoForSequenceClassification, WORDS | PAIRS),
+    "esim": (ElmoForSequenceClassification, WORDS | {"text_pairs": True, "pair_attention": "esim", "num_labels": 2}),
+    "roles": (ElmoForSemanticRoles, WORDS | ROLES),
+    "coreference": (ElmoForCoreference, WORDS | SPANS),
+    "questions": (ElmoForQuestionAnswering, WORDS | {"allow_no_answer": True}),
     "pretraining": (ElmoForPreTraining, {"softmax_type": "full"}),
     "sampled": (ElmoForPreTraining, {"softmax_type": "sampled", "softmax_samples": 4}),
     "adaptive": (ElmoForPreTraining, {"softmax_type": "adaptive", "softmax_cutoffs": [5]}),
 }
+
+
+needs_disk_offloading = pytest.mark.skipif(
+    Version(accelerate.__version__) < Version("1.15"), reason="older ones refuse to offload a whole model to the disk"
+)
 
 
 def new_model(name: str, **fields):
@@ -39,14 +53,23 @@ def new_model(name: str, **fields):
 
 
 def batch_for(name: str) -> dict[str, torch.Tensor]:
-    pairs = ["a dog", "it was a cat"] if name == "pairs" else None
-    batch = ElmoTokenizer()(["the cat sat on a mat", "a dog"], pairs, padding=True, return_tensors="pt")
-    # The losses of a CRF and of a language model read weights too.
+    """Two sentences, with the labels if there is a loss that reads weights too."""
+    pairs = ["a dog", "it was a cat"] if name in ("pairs", "esim", "questions") else None
+    batch = dict(ElmoTokenizer()(["the cat sat on a mat", "a dog"], pairs, padding=True, return_tensors="pt"))
+    is_word = batch["attention_mask"] == 1
     if name == "crf":
         batch["labels"] = torch.where(batch["input_ids"] == 2, 1, -100)
+    if name == "roles":
+        batch["predicate_mask"] = torch.zeros_like(batch["input_ids"])
+        batch["predicate_mask"][:, 2] = 1
+        batch["labels"] = torch.where(batch["input_ids"] == 2, 1, -100)
+    if name == "coreference":
+        batch["labels"] = torch.tensor([[[0, 1, 0], [4, 5, 0], [6, 7, 0]]])
+    if name == "questions":
+        batch["start_positions"] = batch["end_positions"] = torch.tensor([9, 5])  # the first words of the contexts
     if MODELS[name][0] is ElmoForPreTraining:
-        batch["labels"] = batch["backward_labels"] = torch.where(batch["attention_mask"] == 1, 3, -100)
-    return dict(batch)
+        batch["labels"] = batch["backward_labels"] = torch.where(is_word, 3, -100)
+    return batch
 
 
 def outputs_of(model, name: str) -> dict[str, torch.Tensor]:
@@ -67,9 +90,7 @@ def test_weights_on_the_cpu_are_loaded_when_a_layer_runs(name):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.skipif(
-    Version(accelerate.__version__) < Version("1.15"), reason="older ones run an offloaded model nowhere"
-)
+@needs_disk_offloading
 def test_weights_on_the_disk_are_loaded_when_a_layer_runs(tmp_path, name, dtype):
     saved = new_model(name).to(dtype)
     saved.save_pretrained(tmp_path / "model")
@@ -82,6 +103,7 @@ def test_weights_on_the_disk_are_loaded_when_a_layer_runs(tmp_path, name, dtype)
     assert_close(outputs_of(model, name), expected, **tolerance)
 
 
+@needs_disk_offloading
 @pytest.mark.parametrize("name", MODELS)
 def test_an_int8_model_runs_where_its_other_weights_are_offloaded(tmp_path, name):
     model = new_model(name).quantize()
@@ -98,6 +120,7 @@ def test_an_int8_model_runs_where_its_other_weights_are_offloaded(tmp_path, name
             assert_close(outputs_of(found, name), expected)
 
 
+@needs_disk_offloading
 def test_int8_weights_that_would_be_offloaded_are_refused(tmp_path):
     new_model("tagger").save_pretrained(tmp_path / "fp32")
     new_model("tagger").quantize().save_pretrained(tmp_path / "int8")

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining
-from elmo_hf.modeling import lstm_elmo, products_elmo
+from elmo_hf.modeling import products_elmo
 from elmo_hf.modeling.products_elmo import (
     AMX_TRIAL,
     amx_works,
@@ -130,14 +130,13 @@ class Dtypes(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("usable", [False, True])
-@pytest.mark.parametrize("smallest", [0, 2**20], ids=["large", "small"])
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("rows", [1, 3, 40])
-def test_half_precision_vectors_are_near_those_in_fp32(monkeypatch, rows, dtype, usable, smallest):
+def test_half_precision_vectors_are_near_those_in_fp32(monkeypatch, rows, dtype, usable):
     if usable and not bf16_is_fast():
         pytest.skip("this processor has no bf16 products")
     monkeypatch.setattr(products_elmo, "bf16_is_fast", lambda: usable)
-    monkeypatch.setattr(lstm_elmo, "LARGE_MATRIX", smallest)
     model = tiny_model(cell_size=64, projection_size=32)
     char_ids = random_words(np.random.default_rng(0), rows, 9)
     with torch.no_grad():

@@ -321,7 +321,7 @@ def test_word_ids_give_known_words_back(tokenizer, kind):
 
 @pytest.mark.parametrize("ids", [[3, 999], [-100]])
 def test_an_id_of_no_word_is_refused(tokenizer, ids):
-    with pytest.raises(ValueError, match=rf"{ids[-1]} is no id of a word: they are 0 to 9"):
+    with pytest.raises(ValueError, match=rf"{ids[-1]} is not the id of a word: ids are 0 to 9"):
         tokenizer.decode(ids)
 
 
