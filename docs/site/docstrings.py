@@ -13,6 +13,8 @@ from mkdocs.plugins import get_plugin_logger
 logger = get_plugin_logger("docstrings")
 API_PAGES = Path(__file__).parent.parent / "api"
 DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
+# "name (`int`, *optional*):" of an argument: its type is shown as code, without marks of its own.
+ARGUMENT_TYPE = re.compile(r"^(?P<name> +\w+ )\((?P<type>.+?)\):(?=\s)", re.MULTILINE)
 REFERENCE = re.compile(r"\[`~?(?P<name>[\w.]+?)(?:\(\))?`\](?![\[(])")
 
 
@@ -62,10 +64,15 @@ class Docstrings(griffe.Extension):
         for member in module.members.values():
             if not member.is_alias:
                 if member.docstring:
-                    member.docstring.value = REFERENCE.sub(
-                        lambda match: link(match["name"], links), member.docstring.value
-                    )
+                    text = ARGUMENT_TYPE.sub(plain_type, member.docstring.value)
+                    member.docstring.value = REFERENCE.sub(lambda match: link(match["name"], links), text)
                 self._link(member, links)
+
+
+def plain_type(match: re.Match) -> str:
+    """An argument with its type as plain text."""
+    type_name = re.sub(r"\[?`~?([^`]*)`\]?", r"\1", match["type"])
+    return f"{match['name']}({type_name.replace('*optional*', 'optional')}):"
 
 
 def link(name: str, links: dict[str, str]) -> str:
