@@ -4,7 +4,8 @@ Writes the measured numbers of `benchmarks/results/*.json` into the documentatio
     python -m benchmarks.tables          # rewrites README.md and docs/
     python -m benchmarks.tables --check  # fails if a table differs from its results
 
-A table stands between `<!-- numbers: NAME -->` and `<!-- /numbers -->`; `TABLES` makes its text by that name.
+A table stands between `<!-- numbers: NAME -->` and `<!-- /numbers -->`; `TABLES` makes its text by that name. A table
+whose results are not measured yet stays as it is.
 """
 
 import argparse
@@ -13,6 +14,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from benchmarks import speed_tables
+from benchmarks.task_tables import TASK_TABLES
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -51,18 +55,55 @@ def similarity(_: str) -> str:
     return "\n".join([*lines, *rows]) + f"\n\n({note} text for the sentence pooling.)\n"
 
 
-TABLES: dict[str, Callable[[str], str]] = {"trick": trick, "memory": memory, "similarity": similarity}
+def speed(name: str) -> str:
+    """A table of `benchmarks.speed_tables`: the name of its function, and of its results if that is another."""
+    function, _, benchmark = name.partition(" from ")
+    return getattr(speed_tables, function)(read_results(benchmark or function))
 
 
-def make_table(name: str) -> str:
+def summary(_: str) -> str:
+    """The speed in three lines."""
+    return speed_tables.speed(read_results("inference"), read_results("pretraining"))
+
+
+def tasks(name: str) -> str:
+    """A table of `benchmarks.task_tables`."""
+    return TASK_TABLES[name](read_results("tasks")["results"])
+
+
+def campaign(_: str) -> str:
+    """The faults that were tried, and how many of them were survived."""
+    results = read_results("campaign")
+    rows = [[kind, str(found["tried"]), str(found["survived"])] for kind, found in results["kinds"].items()]
+    return speed_tables.markdown(["faults", "tried", "survived"], rows) + f"\n(Seed {results['seed']}.)\n"
+
+
+TABLES: dict[str, Callable[[str], str]] = {
+    "campaign": campaign,
+    "memory": memory,
+    "similarity": similarity,
+    "speed": speed,
+    "summary": summary,
+    "tasks": tasks,
+    "trick": trick,
+}
+NOT_YET_MEASURED = {"minilm", "tasks"}
+
+
+def make_table(name: str, present: str) -> str:
     """The text of a table; the first word of its name says which function makes it."""
     kind, _, rest = name.partition(" ")
-    return TABLES[kind](rest)
+    try:
+        return TABLES[kind](rest)
+    except FileNotFoundError as error:
+        if Path(error.filename).stem in NOT_YET_MEASURED:
+            return present
+        raise
 
 
 def updated(text: str) -> str:
     """A document with all its tables made anew."""
-    return BLOCK.sub(lambda block: f"{block[1]}{make_table(block['name'])}{block[4]}", text)
+    return BLOCK.sub(lambda block: f"{block[1]}{make_table(block['name'], block['body'])}{block[4]}", text)
 
 
 def documents() -> Iterator[Path]:

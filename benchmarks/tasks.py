@@ -6,6 +6,7 @@ What is ELMo good for? The same head with and without it, on several tasks, seve
     python -m benchmarks.tasks --way "last layer" "uniform mix" output  # other ways to use the biLM
     python -m benchmarks.tasks --inputs elmo --int8                     # tested with int8 weights too
     python -m benchmarks.tasks --table                                  # what is there already
+    python -m benchmarks.tasks --table --json benchmarks/results/tasks.json   # for the documentation's tables
 
 `pos`: universal parts of speech on UD English EWT, accuracy. `entities`: WNUT-17, F1 of whole spans. `polarity`:
 sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for development and a tenth for testing, by a
@@ -37,7 +38,7 @@ import torch
 from transformers import set_seed
 from transformers.utils import logging
 
-from benchmarks.report import table
+from benchmarks.report import add_json_option, table, write_results
 from benchmarks.task_setups import SETUPS, TaskSetup
 from benchmarks.texts import ENGLISH
 from elmo_hf import ElmoLayerCache, ElmoModel, ElmoTokenizer, default_model
@@ -185,6 +186,7 @@ def main():
     parser.add_argument("--int8", action="store_true", help="test with int8 weights too")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--picture", type=Path, help="an SVG file to write, with the mixes at input and output")
+    add_json_option(parser)
     options = parser.parse_args()
     logging.set_verbosity_error()
     records = []
@@ -212,6 +214,7 @@ def main():
                     file.write(json.dumps(record) + "\n")
                 records.append(record)
     print_table(records)
+    write_results(options.json, "tasks", records, seeds=options.seeds, settings=SETTINGS)
     if options.picture:
         options.picture.write_text(picture(records), encoding="utf-8")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import tables
+from benchmarks import speed_tables, tables, task_tables
 
 
 @pytest.mark.parametrize("path", list(tables.documents()), ids=lambda path: path.name)
@@ -23,3 +23,37 @@ def test_a_changed_result_is_seen(monkeypatch):
 def test_a_table_of_no_known_kind_is_an_error():
     with pytest.raises(KeyError):
         tables.updated("<!-- numbers: nosuch -->\n<!-- /numbers -->")
+
+
+def test_a_table_of_results_that_are_not_measured_yet_stays(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    text = "<!-- numbers: tasks results -->\nas it is\n<!-- /numbers -->"
+    assert tables.updated(text) == text
+    with pytest.raises(FileNotFoundError):
+        tables.updated("<!-- numbers: similarity -->\n<!-- /numbers -->")
+
+
+def records(inputs: str, metrics: list[float], **values) -> list[dict]:
+    return [
+        {"task": "pos", "inputs": inputs, "way": None, "seed": seed, "metric": metric} | values
+        for seed, metric in enumerate(metrics)
+    ]
+
+
+def test_tasks_are_shown_with_and_without_elmo():
+    found = records("glove", [0.90, 0.91, 0.92]) + records("elmo+glove", [0.95, 0.95, 0.98])
+    row = task_tables.results(found).splitlines()[2]
+    assert row.endswith("| GloVe (50) | 91.00 (90.00–92.00) | 96.00 (95.00–98.00) | +5.00 |")
+    assert "| ELMo alone | – |" in task_tables.inputs(found)
+
+
+def test_ways_and_int8_are_of_elmo_beside_learned_vectors():
+    found = records("elmo+learned", [0.90], **{"int8 metric": 0.89}) + records("elmo+learned", [0.80], way="output")
+    assert "| output | 80.00 (80.00–80.00) |" in task_tables.ways(found)
+    assert "| 90.00 | 89.00 | 1.00 (1.00 to 1.00) |" in task_tables.int8(found)
+
+
+def test_a_measurement_on_a_busy_machine_says_so():
+    machine = {"processor": "P", "threads": 2, "torch": "2"}
+    assert "Other programs" in speed_tables.footnote({"machine": machine, "load": 3.0})
+    assert "Other programs" not in speed_tables.footnote({"machine": machine, "load": 0.2})

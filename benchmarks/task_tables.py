@@ -1,0 +1,86 @@
+"""Tables of the tasks for the documentation, made from the records of `python -m benchmarks.tasks`."""
+
+from collections.abc import Sequence
+from statistics import mean
+from typing import Any
+
+from benchmarks.speed_tables import markdown
+
+Records = Sequence[dict[str, Any]]
+
+# What each task is, and its metric.
+TASK_NAMES = {
+    "pos": ("parts of speech, UD English EWT", "accuracy"),
+    "entities": ("named entities, WNUT-17", "F1 of spans"),
+    "polarity": ("polarity of film reviews", "accuracy"),
+    "entailment": ("entailment, SNLI with counterfactual revisions", "accuracy"),
+    "roles": ("semantic roles, PropBank on UD English EWT", "F1 of arguments"),
+    "coreference": ("coreference, LitBank", "mean F1 of MUC, B³, CEAFe"),
+    "questions": ("question answering, 40 articles of SQuAD 1.1", "F1"),
+}
+INPUT_NAMES = {
+    "learned": "learned vectors (100)",
+    "glove": "GloVe (50)",
+    "elmo": "ELMo alone",
+    "elmo+learned": "ELMo and learned vectors",
+    "elmo+glove": "ELMo and GloVe",
+}
+
+
+def metrics(records: Records, task: str, inputs: str, way: str | None = None) -> list[float]:
+    """The metric of each seed, times 100."""
+    wanted = {"task": task, "inputs": inputs, "way": way}
+    return [100 * record["metric"] for record in records if wanted.items() <= record.items()]
+
+
+def cell(values: Sequence[float]) -> str:
+    """`mean (smallest–largest)`, or a dash."""
+    return f"{mean(values):.2f} ({min(values):.2f}–{max(values):.2f})" if values else "–"
+
+
+def results(records: Records) -> str:
+    """Each task without and with ELMo beside the same word vectors: GloVe's where they were measured."""
+    rows = []
+    for task, (name, metric) in TASK_NAMES.items():
+        for vectors in ("glove", "learned"):
+            without, with_elmo = metrics(records, task, vectors), metrics(records, task, f"elmo+{vectors}")
+            if without and with_elmo:
+                gain = f"{mean(with_elmo) - mean(without):+.2f}"
+                rows.append([name, metric, INPUT_NAMES[vectors], cell(without), cell(with_elmo), gain])
+                break
+    return markdown(["task", "metric", "word vectors", "without ELMo", "with ELMo", "gain"], rows, 3)
+
+
+def inputs(records: Records) -> str:
+    """All inputs of each task."""
+    tasks = [task for task in TASK_NAMES if any(record["task"] == task for record in records)]
+    rows = [[name, *(cell(metrics(records, task, key)) for task in tasks)] for key, name in INPUT_NAMES.items()]
+    return markdown(["input", *tasks], rows)
+
+
+def ways(records: Records) -> str:
+    """Ways to use the layers, with learned vectors beside ELMo."""
+    found = dict.fromkeys(record["way"] for record in records if record["inputs"] == "elmo+learned")
+    tasks = [task for task in TASK_NAMES if any(record["way"] and record["task"] == task for record in records)]
+    rows = []
+    for way in found:
+        cells = [cell(metrics(records, task, "elmo+learned", way)) for task in tasks]
+        rows.append([way or "input, learned mix, L2 0.001 (default)", *cells])
+    return markdown(["way", *tasks], rows)
+
+
+def int8(records: Records) -> str:
+    """What int8 weights lose, with learned vectors beside ELMo."""
+    rows = []
+    for task, (name, metric) in TASK_NAMES.items():
+        tested = [record for record in records if record["task"] == task and "int8 metric" in record]
+        tested = [record for record in tested if (record["inputs"], record["way"]) == ("elmo+learned", None)]
+        if tested:
+            exact, small = (mean(100 * record[key] for record in tested) for key in ("metric", "int8 metric"))
+            lost = [100 * (record["metric"] - record["int8 metric"]) for record in tested]
+            spread = f"{mean(lost):.2f} ({min(lost):.2f} to {max(lost):.2f})"
+            rows.append([f"{name}, {metric}", f"{exact:.2f}", f"{small:.2f}", spread])
+    return markdown(["", "fp32", "int8", "lost"], rows)
+
+
+TASK_TABLES = {"results": results, "inputs": inputs, "ways": ways, "int8": int8}
