@@ -68,6 +68,7 @@ def folders(tmp_path):
         "docs/language-model.md",
         "docs/neighbours.md",
         "docs/precision.md",
+        "docs/question-answering.md",
         "docs/semantic-roles.md",
         "docs/tokenizer.md",
     ],
