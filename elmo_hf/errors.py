@@ -1,7 +1,7 @@
 """
-What can be wrong with a user's text, models and folders, and how messages about it are worded. Each message is one line
-that names the problem and the remedy. This module imports nothing but the standard library: every part of the package
-may import it.
+The errors about a user's text, models and folders, and helpers for their messages. Each message is one line that names
+the problem and the remedy. This module only imports the standard library, so that every part of the package can import
+it.
 """
 
 from collections.abc import Iterable
@@ -41,16 +41,16 @@ class HubError(RuntimeError):
 
 
 def in_one_line(error: Exception | str) -> str:
-    """The text of an error without line breaks, 300 characters at most; its class where it has no text."""
+    """The text of an error without line breaks, at most 300 characters; the name of its class if it has no text."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` with the closest of the known names, to append to a name; empty where none is close."""
+    """` (did you mean 'x'?)` with the closest of the known names, to append to a name; empty if none is close."""
     known = list(known)
     if name in known:
         return ""
-    matches = {candidate.lower(): candidate for candidate in known}  # a wrong case is the commonest mistake
+    matches = {candidate.lower(): candidate for candidate in known}  # a wrong case is the most common mistake
     close = get_close_matches(name.lower(), matches, n=1)
     return f" (did you mean {matches[close[0]]!r}?)" if close else ""
 

@@ -1,5 +1,5 @@
 """
-Registers ELMo with transformers' Auto classes: at once where they are imported already, otherwise as soon as they are.
+Registers ELMo with transformers' Auto classes: immediately if they are imported already, otherwise when they are.
 
 `import elmo_hf` should not import transformers and torch, which takes seconds. So it installs an import hook instead: a
 finder in `sys.meta_path` that finds nothing itself. For modules of transformers and of this package it asks the other
@@ -26,7 +26,7 @@ ELMO_MODULES = tuple(
     f"{PACKAGE}.modeling.{name}_elmo"
     for name in ("configuration", "modeling", "modeling_heads", "modeling_question_answering", "tokenization")
 )
-# The classes of these modules are registered, or are what they are registered with.
+# The modules of the classes that are registered, and of the Auto classes.
 WATCHED = frozenset(AUTO_MODULES + ELMO_MODULES)
 # The Auto classes that read a folder's files. The other ones use the first of them.
 READERS = {AUTO_MODULES[0]: "AutoConfig", AUTO_MODULES[2]: "AutoTokenizer"}
@@ -48,7 +48,7 @@ class _ThreadState(threading.local):
 _thread = _ThreadState()
 _executions = 0  # of watched modules
 _registered = 0  # what `_executions` was at the last registration
-_waiting: list[tuple[Any, classmethod, classmethod]] = []  # Auto classes, what waits, and what it stands in for
+_waiting: list[tuple[Any, classmethod, classmethod]] = []  # Auto classes, the method that waits, the original method
 
 
 def install_import_hook():
@@ -62,8 +62,8 @@ def install_import_hook():
 
 def register_if_due(executed: str | None = None):
     """
-    Registers ELMo if a watched module has been executed since the last time, unless imports are in progress: what ends
-    last registers.
+    Registers ELMo if a watched module has been executed since the last registration, unless imports are in progress:
+    the last of them registers.
 
     Args:
         executed: The module whose execution has just ended.
@@ -149,7 +149,7 @@ def _let_wait(auto_class: Any):
 
 
 def _let_go_on():
-    """The Auto classes that waited have their own methods again."""
+    """Restores the methods of the Auto classes that waited."""
     while _waiting:
         auto_class, waiting, method = _waiting.pop()
         if auto_class.__dict__.get("from_pretrained") is waiting:
@@ -160,7 +160,7 @@ def _let_go_on():
 
 
 def _is_hooked(name: str) -> bool:
-    """Whether a module belongs to transformers or to this package; this one is complete when the hook is there."""
+    """Whether a module belongs to transformers or to this package. (This module is complete when the hook exists.)"""
     return name.partition(".")[0] in ("transformers", PACKAGE) and name != __name__
 
 

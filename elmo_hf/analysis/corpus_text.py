@@ -1,4 +1,4 @@
-"""Sentences of text files for the analyses: all, or a random choice."""
+"""Reads the sentences of text files for the analyses: all of them, or a random sample."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +20,10 @@ def read_sentences(
     The sentences of files, without blank ones.
 
     Args:
-        inputs: As `elmo-hf embed` takes them: text, one sentence per line, CoNLL, JSON lines and others.
-        pretokenized: Whether blanks separate the words of a text. Else the tokenizer finds them later.
-        most: Choose so many at random; they stay in order. Default: all.
-        seed: Of the choice.
+        inputs: Files as for `elmo-hf embed`: text with one sentence per line, CoNLL, JSON lines and others.
+        pretokenized: Whether words are separated by blanks. Otherwise the tokenizer splits the text later.
+        most: The number of sentences to choose at random; they stay in order. Default: all.
+        seed: The seed of the choice.
         has_bar: Whether to show a progress bar, if standard error is a terminal.
     """
     if most is not None and most < 1:
@@ -42,21 +42,21 @@ def read_sentences(
                     if sentence and (not isinstance(sentence, str) or not sentence.isspace()):
                         yield sentence
 
-    found = list(sentences()) if most is None else choose(sentences(), most, seed)
-    if not found:
+    chosen = list(sentences()) if most is None else choose(sentences(), most, seed)
+    if not chosen:
         raise TextError(f"There is not a single sentence in {', '.join(inputs)}.")
-    return found
+    return chosen
 
 
 def choose(items: Iterable[Item], most: int, seed: int = 0) -> list[Item]:
-    """At most so many items of a stream, each with the same chance, in their order."""
+    """At most `most` items of a stream, chosen with equal probability, in their order."""
     generator = random.Random(seed)
     chosen: list[tuple[int, Item]] = []
-    for number, item in enumerate(items):
+    for index, item in enumerate(items):
         if len(chosen) < most:
-            chosen.append((number, item))
-        elif (place := generator.randrange(number + 1)) < most:
-            chosen[place] = (number, item)
+            chosen.append((index, item))
+        elif (place := generator.randrange(index + 1)) < most:
+            chosen[place] = (index, item)
     return [item for _, item in sorted(chosen, key=lambda pair: pair[0])]
 
 

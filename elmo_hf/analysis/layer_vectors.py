@@ -1,4 +1,4 @@
-"""The vectors of chosen words in all layers and in their mix, block by block."""
+"""Computes the vectors of chosen words in all layers and in their mix, one block of sentences at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -15,20 +15,20 @@ from ..errors import ModelError
 from ..runtime.progress import Progress, ProgressReport
 from .work_folder import WorkFolder
 
-BLOCK_TOKENS = WINDOW * BATCH_TOKENS  # of the sentences whose vectors are in memory together
+BLOCK_TOKENS = WINDOW * BATCH_TOKENS  # tokens per block; the vectors of one block are in memory at a time
 
-Span = tuple[int, int]  # the first word, and the one after the last
+Span = tuple[int, int]  # the first word, and the word after the last
 
 
 class Block(NamedTuple):
     """
-    Some consecutive sentences and the vectors of their spans.
+    Consecutive sentences and the vectors of their spans.
 
     Attributes:
-        sentences (`slice`): Which sentences.
-        spans (`slice`): Which of all spans, counted over all sentences.
-        vectors (`np.ndarray` of shape `(representations, spans, hidden_size)`): float32; of a span of several words
-            their mean.
+        sentences (`slice`): The range of the sentences.
+        spans (`slice`): The range of the spans, counted over all sentences.
+        vectors (`np.ndarray` of shape `(representations, spans, hidden_size)`): float32; the vector of a span is the
+            mean over its words.
     """
 
     sentences: slice
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 def representation_names(embedder: ElmoEmbedder) -> list[str]:
-    """What the vectors are of: "layer 0" (the token layer), "layer 1" …, and "mix" where the model has a mixer."""
+    """The names of the representations: "layer 0" (the token layer), "layer 1" …, and "mix" if there is a mixer."""
     names = [f"layer {layer}" for layer in range(embedder.num_layers)]
     return names if embedder.model.mixer is None else [*names, "mix"]
 
@@ -52,36 +52,36 @@ def span_blocks(
     progress: Progress = None,
 ) -> Iterator[Block]:
     """
-    Embeds sentences and gives the vectors of some spans of words, in order.
+    Embeds sentences and yields the vectors of some spans of words, in order.
 
     Args:
         sentences: Lists of words.
-        spans: Of each sentence the spans whose vectors are wanted.
-        work: Blocks that it holds already are read from there, others are added.
-        name: Of the blocks there.
+        spans: The spans of each sentence whose vectors are needed.
+        work: A folder for the blocks. Blocks that it holds are read, others are computed and added.
+        name: The name of the blocks in the folder.
         progress: As in [`ElmoEmbedder.embed`].
     """
     work = work or WorkFolder(None, {})
     first_spans = [0, *accumulate(map(len, spans))]
     with ProgressReport(progress, sentences) as report:
-        for number, (start, stop) in enumerate(_ranges(sentences)):
+        for block, (start, stop) in enumerate(_ranges(sentences)):
             tokens = sum(map(len, sentences[start:stop])) + 2 * (stop - start)
-            told = [0, 0]  # sentences and tokens of this block that the bar knows of
+            reported = [0, 0]  # sentences and tokens of this block that the bar shows
 
-            def tell(done: int, seen: int, told: list[int] = told):
-                report.done(done - told[0], seen - told[1])
-                told[:] = done, seen
+            def update(done: int, seen: int, reported: list[int] = reported):
+                report.done(done - reported[0], seen - reported[1])
+                reported[:] = done, seen
 
-            def make(start: int = start, stop: int = stop, tell: Callable = tell) -> np.ndarray:
-                return _embed(embedder, sentences[start:stop], spans[start:stop], tell)
+            def make(start: int = start, stop: int = stop, update: Callable = update) -> np.ndarray:
+                return _embed(embedder, sentences[start:stop], spans[start:stop], update)
 
-            vectors = work.array(f"{name}-{number:05}", make)
-            tell(stop - start, tokens)
+            vectors = work.array(f"{name}-{block:05}", make)
+            update(stop - start, tokens)
             yield Block(slice(start, stop), slice(first_spans[start], first_spans[stop]), vectors)
 
 
 def _ranges(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
-    """Where blocks begin and end."""
+    """Yields the first sentence of each block, and the one after its last."""
     start = size = 0
     for place, sentence in enumerate(sentences):
         size += len(sentence) + 2
@@ -96,7 +96,7 @@ def _embed(
     embedder: ElmoEmbedder,
     sentences: Sequence[Sequence[str]],
     spans: Sequence[Sequence[Span]],
-    tell: Callable[[int, int], object],
+    update: Callable[[int, int], object],
 ) -> np.ndarray:
     """All vectors of a block, `(representations, spans, hidden_size)`."""
     model, mixer = embedder.model, embedder.model.mixer
@@ -105,26 +105,26 @@ def _embed(
     vectors = np.empty((len(names), first_spans[-1], embedder.hidden_size), dtype=np.float32)
     request = EmbeddingRequest(model, embedder.tokenizer, "all", boundaries=True)
     words = [list(sentence) for sentence in sentences]
-    for number, layers in request.iter_unordered(checked(words), ProgressReport(tell)):
-        if len(spans[number]):
-            if mixer is not None and mixer.layer_norm:  # over a whole sentence with its boundaries
+    for index, layers in request.iter_unordered(checked(words), ProgressReport(update)):
+        if len(spans[index]):
+            if mixer is not None and mixer.layer_norm:  # it normalises over a whole sentence with its boundaries
                 with torch.no_grad():
                     tensors = [torch.from_numpy(layer).to(mixer.gamma.device, mixer.gamma.dtype) for layer in layers]
                     layers = [*layers, mixer(tensors).float().cpu().numpy()]
-            place = slice(first_spans[number], first_spans[number + 1])
-            _gather(layers, spans[number], vectors[: len(layers), place])
+            place = slice(first_spans[index], first_spans[index + 1])
+            _gather(layers, spans[index], vectors[: len(layers), place])
     if mixer is not None and not mixer.layer_norm:
         mixed = linear_mix(embedder)
         vectors[-1] = mixed[0] * vectors[0]
         for layer in range(1, len(mixed)):
             vectors[-1] += mixed[layer] * vectors[layer]
     if not np.isfinite(vectors).all():
-        raise ModelError("The model gives vectors that are not finite: its layers cannot be compared.")
+        raise ModelError("The model computes vectors that are not finite: check its weights.")
     return vectors
 
 
 def linear_mix(embedder: ElmoEmbedder) -> np.ndarray:
-    """What the mixer multiplies each layer by, `(layers,)`; of a mixer without layer norm."""
+    """The factor of each layer in the mix, `(layers,)`, for a mixer without layer norm."""
     mixer = embedder.model.mixer
     with torch.no_grad():
         return (mixer.gamma * mixer.layer_weights()).float().cpu().numpy()
@@ -132,24 +132,26 @@ def linear_mix(embedder: ElmoEmbedder) -> np.ndarray:
 
 def _gather(layers: Sequence[np.ndarray], spans: Sequence[Span], out: np.ndarray):
     """
+    Writes the mean vector of each span to `out`.
+
     Args:
-        layers: `(words + 2, hidden_size)` each: a sentence between its boundaries.
-        out: `(layers, spans, hidden_size)`, gets the mean vector of each span.
+        layers: `(words + 2, hidden_size)` each: a sentence with its boundaries.
+        out: `(layers, spans, hidden_size)`
     """
-    bounds = np.asarray(spans) + 1  # after <S>
+    bounds = np.asarray(spans) + 1  # the first position is <S>
     starts, lengths = bounds[:, 0], bounds[:, 1] - bounds[:, 0]
     if (lengths == 1).all():
         for layer, to in zip(layers, out, strict=True):
             np.take(layer, starts, axis=0, out=to)
         return
-    first = np.concatenate([[0], lengths.cumsum()[:-1]])  # of each span, among the words of all
+    first = np.concatenate([[0], lengths.cumsum()[:-1]])  # the first word of each span, counted over all spans
     words = np.repeat(starts - first, lengths) + np.arange(lengths.sum())
     for layer, to in zip(layers, out, strict=True):
         np.divide(np.add.reduceat(layer[words], first, axis=0), lengths[:, None], out=to)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """The vectors `(…, size)` with length one; zeros stay zeros."""
+    """Scales vectors `(…, size)` to length one. Vectors of zeros stay zeros."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
 

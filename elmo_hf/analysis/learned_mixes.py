@@ -16,7 +16,7 @@ from ..runtime.model_loading import loading_errors
 from ..runtime.run_records import RESULTS, Records, malformed_files, shown_name
 from .report import text_table
 
-FILES = ["config.json", "*.safetensors", RESULTS]  # of a repository, that tell its mixes
+FILES = ["config.json", "*.safetensors", RESULTS]  # the files of a repository that hold its mixes
 
 
 @dataclass
@@ -25,11 +25,11 @@ class LearnedMix:
     One mix of one model.
 
     Attributes:
-        model: Its folder's name, or its name on the Hub.
+        model: The name of the model's folder, or its name on the Hub.
         place: "input" or "output" of a head's task layers; "model" for the mixer of a model without a head.
         weights: The share of each layer, token layer first; they sum to one.
-        gamma: What the mix is multiplied by.
-        ranges: Smallest and largest share of each layer over the seeds of the run, if there were several.
+        gamma: The factor on the mix.
+        ranges: The smallest and the largest share of each layer over the seeds of the run, if there are several.
     """
 
     model: str
@@ -42,14 +42,16 @@ class LearnedMix:
 @dataclass
 class MixingWeights:
     """
+    The mixes of several models.
+
     Attributes:
-        mixes: In the order of the models.
+        mixes: The mixes, in the order of the models.
     """
 
     mixes: list[LearnedMix]
 
     def table(self) -> str:
-        """The share of each layer, and gamma."""
+        """A table with the share of each layer, and gamma."""
         layers = max(len(mix.weights) for mix in self.mixes)
         rows = []
         for mix in self.mixes:
@@ -64,7 +66,7 @@ class MixingWeights:
 
 def mixing_weights(models: Sequence[str | os.PathLike]) -> MixingWeights:
     """
-    Reads the mixes of models; their other weights are not loaded.
+    Reads the mixes of models. Their other weights are not loaded.
 
     Args:
         models: Folders, or names on the Hub.
@@ -77,31 +79,31 @@ def mixing_weights(models: Sequence[str | os.PathLike]) -> MixingWeights:
 def _mixes_of(model: str) -> list[LearnedMix]:
     folder = _folder(model)
     with malformed_files(folder):
-        found = stored_mixes(folder, ElmoConfig.from_pretrained(folder))
+        mixes = stored_mixes(folder, ElmoConfig.from_pretrained(folder))
         results = Records.of(folder).results or {}
-    if not found:
+    if not mixes:
         raise ModelError(f"{model} has no mix: its head uses no ELMo, or its weights are not in safetensors files.")
     return [
         LearnedMix(shown_name(model), place, mix.weights, mix.gamma, _ranges(results, place))
-        for place, mix in found.items()
+        for place, mix in mixes.items()
     ]
 
 
 def _folder(model: str) -> Path:
-    found = find_model(model)
-    if os.path.isdir(found):
-        if not os.path.isfile(os.path.join(found, "config.json")):
+    path = find_model(model)
+    if os.path.isdir(path):
+        if not os.path.isfile(os.path.join(path, "config.json")):
             raise ModelError(f"{model} holds no model: config.json is missing.")
-        return Path(found)
+        return Path(path)
     with loading_errors(model):
-        return Path(snapshot_download(found, allow_patterns=FILES))
+        return Path(snapshot_download(path, allow_patterns=FILES))
 
 
 def _ranges(results: dict[str, Any], place: str) -> list[tuple[float, float]]:
-    """Over the seeds of a run of `elmo-hf finetune`."""
-    weights = [record.get("mix", {}).get(place) for record in results.get("seeds", [])]
-    found = [some for some in weights if some]
-    return [(min(layer), max(layer)) for layer in zip(*found, strict=True)] if len(found) > 1 else []
+    """The ranges over the seeds of a run of `elmo-hf finetune`; none for a single seed."""
+    mixes = [record.get("mix", {}).get(place) for record in results.get("seeds", [])]
+    mixes = [weights for weights in mixes if weights]
+    return [(min(layer), max(layer)) for layer in zip(*mixes, strict=True)] if len(mixes) > 1 else []
 
 
 __all__ = ["LearnedMix", "MixingWeights", "mixing_weights"]

@@ -1,4 +1,4 @@
-"""Vectors of senses, learned in one pass over a text, and the sense that is nearest to another vector."""
+"""Computes the vectors of senses in one pass over a text, and finds the sense that is nearest to a vector."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -13,63 +13,65 @@ from .layer_vectors import Span, representation_names, span_blocks, unit
 from .sense_data import SenseInstance, SenseSentence
 from .work_folder import WorkFolder
 
-EQUAL = 1e-6  # cosines that differ by less are equal: layer 0 has one vector for all occurrences of a word
+EQUAL = 1e-6  # cosines that differ by less count as equal: in layer 0 all occurrences of a word have one vector
 
 Key = tuple[str, str]  # lemma and part of speech
 
 
 def key_of(instance: SenseInstance) -> Key:
-    """What decides which senses an occurrence may have."""
+    """The lemma and the part of speech, which determine the candidate senses of an occurrence."""
     return instance.lemma, instance.pos
 
 
 class Inventory(NamedTuple):
     """
+    The senses of a text.
+
     Attributes:
-        senses: For each lemma and part of speech of a text its senses and how often they occur, in the order of their
-            first occurrence.
+        senses: The senses of each lemma and part of speech and how often they occur, in the order of their first
+            occurrence.
     """
 
     senses: dict[Key, Counter[str]]
 
     @classmethod
     def of(cls, sentences: Iterable[SenseSentence]) -> "Inventory":
-        """The senses of a text."""
-        found: dict[Key, Counter[str]] = {}
+        """Collects the senses of a text."""
+        senses: dict[Key, Counter[str]] = {}
         for sentence in sentences:
             for instance in sentence.instances:
-                found.setdefault(key_of(instance), Counter()).update(instance.senses)
-        return cls(found)
+                senses.setdefault(key_of(instance), Counter()).update(instance.senses)
+        return cls(senses)
 
     def candidates(self, key: Key) -> int:
-        """How many senses there are to choose from."""
+        """The number of candidate senses."""
         return len(self.senses.get(key, ()))
 
     def most_frequent(self, key: Key) -> str:
-        """The most frequent sense, the first of equals; an empty string where there is none."""
+        """The most frequent sense, the first one if several are; an empty string if there is none."""
         counts = self.senses.get(key)
         return max(counts, key=counts.__getitem__) if counts else ""
 
 
 class SenseTable:
     """
-    The senses that have to be told apart, in rows; those of one lemma and part of speech follow each other.
+    The senses of ambiguous words, one per row. Those of one lemma and part of speech are adjacent.
 
     Args:
         inventory: All senses.
-        keys: Those to be told apart.
+        keys: The lemmas and parts of speech that are ambiguous.
 
     Attributes:
         names: The sense of each row, an array of strings.
-        numbers: The number of each lemma and part of speech.
-        bounds: The first row of each number, and the end.
+        key_ids: The id of each lemma and part of speech.
+        bounds: The first row of each id, and the end.
     """
 
     def __init__(self, inventory: Inventory, keys: set[Key]):
         chosen = {key: counts for key, counts in inventory.senses.items() if key in keys}
         pairs = [(key, sense) for key, counts in chosen.items() for sense in counts]
         self.names = np.array([sense for _, sense in pairs], dtype=object)
-        self.numbers = {key: number for number, key in enumerate(chosen)}
+        self.key_ids = {key: key_id for key_id, key in enumerate(chosen)}
         self.bounds = np.cumsum([0, *(len(counts) for counts in chosen.values())])
         self._rows = {pair: row for row, pair in enumerate(pairs)}
 
@@ -83,10 +85,10 @@ class Occurrences(NamedTuple):
     Occurrences that need vectors.
 
     Attributes:
-        words, spans: The sentences that have some, and where they are there.
-        keys (`np.ndarray` of shape `(spans,)`): The number of the lemma and part of speech.
-        labels (`np.ndarray` of shape `(spans,)`): Of a training text the row of the sense, of a test text the number of
-            the occurrence among all of that text.
+        words, spans: The sentences that contain some, and the spans of the occurrences.
+        keys (`np.ndarray` of shape `(spans,)`): The id of the lemma and part of speech.
+        labels (`np.ndarray` of shape `(spans,)`): The row of the sense in a training text; the index of the occurrence
+            among all occurrences in a test text.
     """
 
     words: list[list[str]]
@@ -96,12 +98,12 @@ class Occurrences(NamedTuple):
 
     @classmethod
     def to_learn_from(cls, sentences: Sequence[SenseSentence], table: SenseTable) -> "Occurrences":
-        """An occurrence with two senses is there twice, once for each."""
+        """The occurrences of a training text. An occurrence with two senses is included once for each."""
         return cls._of(sentences, table, lambda one, _: [table.row(key_of(one), sense) for sense in one.senses])
 
     @classmethod
     def to_test(cls, sentences: Sequence[SenseSentence], table: SenseTable) -> "Occurrences":
-        """Each once."""
+        """The occurrences of a test text, each once."""
         return cls._of(sentences, table, lambda _, place: [place])
 
     @classmethod
@@ -112,15 +114,15 @@ class Occurrences(NamedTuple):
         spans: list[list[Span]] = []
         keys: list[int] = []
         chosen: list[int] = []
-        place = 0  # of the instance among all of the text
+        place = 0  # the index of the instance in the text
         for sentence in sentences:
             own: list[Span] = []
             for instance in sentence.instances:
-                if (key := table.numbers.get(key_of(instance))) is not None:
-                    found = labels(instance, place)
-                    own += [(instance.start, instance.end)] * len(found)
-                    keys += [key] * len(found)
-                    chosen += found
+                if (key := table.key_ids.get(key_of(instance))) is not None:
+                    instance_labels = labels(instance, place)
+                    own += [(instance.start, instance.end)] * len(instance_labels)
+                    keys += [key] * len(instance_labels)
+                    chosen += instance_labels
                 place += 1
             if own:
                 words.append(sentence.words)
@@ -130,17 +132,17 @@ class Occurrences(NamedTuple):
 
 class NearestSenses:
     """
-    The mean vector of each sense in each representation, and the single vectors.
+    The mean vector of each sense in each representation, and the vectors of all its occurrences.
 
     Args:
         embedder: The model.
-        train: What to learn from.
+        train: The occurrences of the training text.
         table: The senses.
-        neighbors: Occurrences that vote beside the means; 0: their vectors are not stored.
+        neighbors: The number of nearest occurrences that vote; 0: the vectors of occurrences are not stored.
         work, progress: As in [`span_blocks`].
 
     Attributes:
-        means (`np.ndarray` of shape `(representations, senses, hidden_size)`): Of length one.
+        means (`np.ndarray` of shape `(representations, senses, hidden_size)`): Unit vectors.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class NearestSenses:
         self._table, self._neighbors, self._labels = table, neighbors, train.labels
         representations, size = len(representation_names(embedder)), embedder.hidden_size
         sums = torch.zeros(representations, len(table.names), size)
-        # Directions in half precision: 150,000 occurrences in four representations of 512 are 600 MB.
+        # Unit vectors in half precision: 150,000 occurrences in four representations of 512 take 600 MB.
         self._stored = torch.empty(representations, len(train.keys) if neighbors else 0, size, dtype=torch.float16)
         for block in span_blocks(embedder, train.words, train.spans, work=work, name="train", progress=progress):
             rows = torch.from_numpy(train.labels[block.spans])
@@ -165,37 +167,39 @@ class NearestSenses:
                     self._stored[representation, block.spans] = torch.from_numpy(unit(vectors)).half()
         self.means = unit(sums.numpy())
         self._order = np.argsort(train.keys, kind="stable")
-        self._bounds = np.searchsorted(train.keys[self._order], np.arange(len(table.numbers) + 1))
+        self._bounds = np.searchsorted(train.keys[self._order], np.arange(len(table.key_ids) + 1))
 
     def answers(self, vectors: np.ndarray, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
         """
+        Finds the nearest senses.
+
         Args:
-            vectors: `(representations, occurrences, size)`.
-            keys: The number of the lemma and part of speech of each occurrence.
-            ties: `(occurrences, candidates)`, at least as many as a word has candidates: of equally near means the one
-                with the largest number is the answer.
+            vectors: `(representations, occurrences, size)`
+            keys: The id of the lemma and part of speech of each occurrence.
+            ties: `(occurrences, candidates)`, random values with a column for each candidate of a word. Among equally
+                near means, the one with the largest value is chosen.
 
         Returns:
-            Rows of the table, `(representations, occurrences)`: the nearest means. With neighbours twice as many
-            representations: the answers of the nearest occurrences come second.
+            Rows of the table, `(representations, occurrences)`: those of the nearest means. With neighbours there are
+            twice as many representations; the second half is chosen by the nearest occurrences.
         """
         queries, half = unit(vectors), len(vectors)
-        found = np.empty((half * (2 if self._neighbors else 1), len(keys)), dtype=int)
+        rows = np.empty((half * (2 if self._neighbors else 1), len(keys)), dtype=int)
         order = np.argsort(keys, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
             key = keys[places[0]]
             start, stop = self._table.bounds[key], self._table.bounds[key + 1]
             cosines = queries[:, places] @ self.means[:, start:stop].swapaxes(1, 2)  # (representations, places, senses)
             is_nearest = cosines >= cosines.max(axis=-1, keepdims=True) - EQUAL
-            found[:half, places] = start + np.where(is_nearest, ties[places, : stop - start], -1).argmax(axis=-1)
+            rows[:half, places] = start + np.where(is_nearest, ties[places, : stop - start], -1).argmax(axis=-1)
             if self._neighbors:
-                found[half:, places] = start + self._votes(queries[:, places], key).argmax(axis=-1)
-        return found
+                rows[half:, places] = start + self._votes(queries[:, places], key).argmax(axis=-1)
+        return rows
 
     def _votes(self, queries: np.ndarray, key: int) -> np.ndarray:
         """
-        How many of the nearest occurrences have each sense, `(representations, queries, senses)`; of equals the one
-        with the larger cosines has more. All occurrences that are as near as the last of the nearest vote too.
+        The number of nearest occurrences with each sense, `(representations, queries, senses)`, plus a fraction so that
+        larger cosines win if the numbers are equal. Occurrences as near as the last of the nearest vote too.
         """
         rows = torch.from_numpy(self._order[self._bounds[key] : self._bounds[key + 1]])
         start, stop = self._table.bounds[key], self._table.bounds[key + 1]

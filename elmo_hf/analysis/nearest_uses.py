@@ -1,4 +1,4 @@
-"""The paper's Table 4: the uses nearest to a word in its sentence, beside the word's nearest static vectors."""
+"""Table 4 of the paper: the nearest uses of a word in its sentence, and the nearest words by static vectors."""
 
 import tempfile
 from collections import Counter
@@ -18,7 +18,7 @@ from ..index import ElmoIndex
 from ..runtime.progress import Progress
 from .layer_vectors import unit
 
-MAX_WORDS = 50_000  # that static neighbours are looked for among
+MAX_WORDS = 50_000  # the words among which static neighbours are searched
 WORDS_AT_ONCE = 4096
 LAYER_0 = "layer 0"
 
@@ -33,7 +33,7 @@ class NearestWord:
 
 @dataclass
 class NearestUse:
-    """A word in a sentence of the corpus, where it begins and ends there, and the cosine of its vector."""
+    """A word in a sentence of the corpus, its offsets in the sentence, and the cosine of its vector."""
 
     sentence: str
     start: int
@@ -48,9 +48,11 @@ class NearestUse:
 @dataclass
 class NeighborsRow:
     """
+    The neighbours of one word in its sentence.
+
     Attributes:
-        sentence, start, end: A word in its sentence.
-        words: The nearest words by static vectors; none where the word has no static vector.
+        sentence, start, end: The sentence, and the offsets of the word in it.
+        words: The nearest words by static vectors; none if the word has no static vector.
         uses: The nearest uses in the corpus.
     """
 
@@ -69,11 +71,13 @@ class NeighborsRow:
 @dataclass
 class NeighborsTable:
     """
+    The neighbours of several words.
+
     Attributes:
-        layers: Of the contextual vectors.
-        static: Where static vectors come from: a file, or "layer 0".
-        sentences: In the corpus.
-        rows: One for each question.
+        layers: The layers of the contextual vectors.
+        static: The source of the static vectors: a file, or "layer 0".
+        sentences: The number of sentences in the corpus.
+        rows: One row per question.
     """
 
     layers: str | int
@@ -82,7 +86,7 @@ class NeighborsTable:
     rows: list[NeighborsRow]
 
     def table(self) -> str:
-        """The nearest words once for each word, then for each of its sentences the nearest uses."""
+        """A text with the nearest words of each word, and the nearest uses for each of its sentences."""
         lines: list[str] = []
         for word in dict.fromkeys(row.word for row in self.rows):
             rows = [row for row in self.rows if row.word == word]
@@ -108,24 +112,26 @@ def neighbors_table(
     progress: Progress = None,
 ) -> NeighborsTable:
     """
+    Finds the nearest uses and the nearest words.
+
     Args:
         embedder: The model.
         corpus: Texts or lists of words.
         questions: Sentences with one word between `**` and `**`.
-        k: Neighbours of each kind.
-        layers: Of the contextual vectors: `"top"`, `"mix"`, `"average"` or a number.
-        vectors: A text file of static word vectors, as GloVe's. Default: layer 0 of the model, for the words of the
+        k: The number of neighbours of each kind.
+        layers: The layers of the contextual vectors: `"top"`, `"mix"`, `"average"` or the index of a layer.
+        vectors: A text file of static word vectors, such as GloVe. Default: layer 0 of the model, for the words of the
             corpus.
-        same_word: Whether uses of the same word only are wanted, whatever its case; else all words of the corpus are
+        same_word: Whether to return only uses of the same word, ignoring case. Otherwise all words of the corpus are
             embedded.
-        max_words: Words among which static neighbours are looked for: the first of the file, or the most frequent ones
-            of the corpus.
+        max_words: The number of words among which static neighbours are searched: the first words of the file, or the
+            most frequent words of the corpus.
         progress: As in [`ElmoEmbedder.embed`].
     """
     if k < 1:
         raise ValueError(f"`k` must be 1 or more, found {k}.")
     if not questions:
-        raise ValueError("Ask for at least one word: a sentence with ** on both sides of it.")
+        raise ValueError("Give at least one sentence with ** on both sides of a word.")
     marked = [read_marked(question) for question in questions]
     words = list(dict.fromkeys(one.sentence[one.start : one.end] for one in marked))
     if not corpus:
@@ -138,10 +144,10 @@ def neighbors_table(
         )
         rows = []
         for question, one in zip(questions, marked, strict=True):
-            # More than are shown: sentences that repeat each other, or the question, are shown once or not at all.
-            found = embedder.neighbors(question, index, 4 * k + 20, same_word=same_word)
+            # More than are shown, since repeated sentences are shown once, and the question itself is not shown.
+            neighbors = embedder.neighbors(question, index, 4 * k + 20, same_word=same_word)
             uses: dict[str, NearestUse] = {}
-            for similarity, use in found:
+            for similarity, use in neighbors:
                 if use.sentence != one.sentence:
                     uses.setdefault(use.sentence, NearestUse(use.sentence, use.start, use.end, similarity))
             near = near_words[one.sentence[one.start : one.end]]
@@ -151,9 +157,11 @@ def neighbors_table(
 
 class _StaticVectors:
     """
+    Static word vectors.
+
     Args:
-        name: Where they come from.
-        words: Of the vectors.
+        name: The source of the vectors.
+        words: The words.
         vectors: `(words, size)`
     """
 
@@ -162,29 +170,29 @@ class _StaticVectors:
         self._rows = {word: row for row, word in enumerate(self._words)}
 
     def nearest(self, word: str, k: int) -> list[NearestWord]:
-        """Other words, the nearest first; the word in another case is no other word."""
+        """The nearest other words, the nearest first. Words that differ only in case are left out."""
         row = self._rows.get(word, self._rows.get(word.lower()))
         if row is None:
             return []
         cosines = self._units @ self._units[row]
-        found: list[NearestWord] = []
+        neighbors: list[NearestWord] = []
         for place in np.argsort(-cosines, kind="stable"):
             if self._words[place].casefold() != word.casefold():
-                found.append(NearestWord(self._words[place], float(cosines[place])))
-            if len(found) == k:
+                neighbors.append(NearestWord(self._words[place], float(cosines[place])))
+            if len(neighbors) == k:
                 break
-        return found
+        return neighbors
 
 
 def _from_file(path: str, words: Iterable[str], max_words: int) -> _StaticVectors:
-    found = read_vectors(path, {form for word in words for form in (word, word.lower())}, max_words)
-    return _StaticVectors(PurePath(path).name, list(found), np.stack(list(found.values())))
+    vectors = read_vectors(path, {form for word in words for form in (word, word.lower())}, max_words)
+    return _StaticVectors(PurePath(path).name, list(vectors), np.stack(list(vectors.values())))
 
 
 def _from_layer_0(
     embedder: ElmoEmbedder, corpus: Iterable[Sentence], words: Iterable[str], max_words: int
 ) -> _StaticVectors:
-    """The most frequent words of the corpus, and those that are asked for."""
+    """Layer 0 of the most frequent words of the corpus and of `words`."""
     counts = Counter(word for sentence in embedder.tokenize(corpus) for word in sentence.words)
     known = list(dict.fromkeys([*words, *(word for word, _ in counts.most_common(max_words))]))
     parts = [known[start : start + WORDS_AT_ONCE] for start in range(0, len(known), WORDS_AT_ONCE)]
@@ -193,7 +201,7 @@ def _from_layer_0(
 
 @torch.no_grad()
 def _encode(embedder: ElmoEmbedder, words: list[str]) -> np.ndarray:
-    """What the token encoder makes of words, `(words, size)`."""
+    """The vectors of words in layer 0, `(words, size)`."""
     model = embedder.model
     (encoded,) = encode([words], embedder.tokenizer)
     tokens = encoded.tokens(1, len(words) + 1)

@@ -1,4 +1,4 @@
-"""Pictures of the analyses: matplotlib figures, which a notebook may change, and their files."""
+"""Draws the results of the analyses as matplotlib figures, which a notebook can change, and saves them."""
 
 import os
 import textwrap
@@ -27,7 +27,7 @@ LEFT_WIDTH, RIGHT_WIDTH, LINE = 38, 88, 0.16  # of the table of neighbours: char
 
 
 def save_picture(figure: "Figure", path: str | os.PathLike):
-    """Writes a `.png` or `.svg` file, whole or not at all."""
+    """Writes a `.png` or `.svg` file atomically."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -61,7 +61,7 @@ def draw_senses(results: SenseResults) -> "Figure":
 
 
 def draw_probe(results: ProbeResults) -> "Figure":
-    """Accuracy of all and of unknown words: a bar for each representation, a line for the most frequent tag."""
+    """Accuracies on all words and on unknown words: a bar per representation, and a line for the most frequent tag."""
     part, scores = list(results.scores.items())[-1]
     figure, axes = _figure(7.0, 4.0)
     groups = {"all words": (scores.accuracy, scores.baseline)}
@@ -80,7 +80,7 @@ def draw_probe(results: ProbeResults) -> "Figure":
 
 
 def draw_samples(curve: SampleCurve) -> "Figure":
-    """Scores over the number of examples, with the range over seeds."""
+    """Scores by the number of examples, with the range over seeds."""
     part, heads = list(curve.scores.items())[-1]
     figure, axes = _figure(6.5, 4.0)
     for (name, scores), colour, marker in zip(heads.items(), (COLOURS[2], COLOURS[3]), "os", strict=True):
@@ -142,11 +142,11 @@ def _draw_measures(axes: Any, similarity: LayerSimilarity):
 
 
 def draw_neighbors(table: NeighborsTable) -> "Figure":
-    """The table as the paper has it: on the left a word or its sentence, on the right its nearest neighbours."""
+    """The table as in the paper: a word or its sentence on the left, its nearest neighbours on the right."""
     cells: list[tuple[str, str]] = [("Source", "Nearest neighbours")]
     for word in dict.fromkeys(row.word for row in table.rows):
         rows = [row for row in table.rows if row.word == word]
-        near = ", ".join(found.word for found in rows[0].words) or "no vector"
+        near = ", ".join(neighbor.word for neighbor in rows[0].words) or "no vector"
         cells.append((f"{table.static}: {word}", _wrapped(near, RIGHT_WIDTH)))
         for row in rows:
             before, after = row.sentence[: row.start], row.sentence[row.end :]
@@ -167,7 +167,7 @@ def draw_neighbors(table: NeighborsTable) -> "Figure":
     return figure
 
 
-# ---- what several pictures have
+# ---- parts of several pictures
 
 
 def _figure(width: float, height: float) -> tuple["Figure", Any]:
@@ -179,8 +179,8 @@ def _figure(width: float, height: float) -> tuple["Figure", Any]:
 def _bars(axes: Any, groups: Sequence[str], series: dict[str, np.ndarray]):
     """
     Args:
-        groups: Under which bars stand side by side.
-        series: By name `(seeds, groups)`, from 0 to 1; with several seeds a line shows their range.
+        groups: The names of the groups of bars.
+        series: The values of each series by name, `(seeds, groups)`, from 0 to 1. A line shows the range over seeds.
     """
     width = 0.8 / len(series)
     for place, (name, values) in enumerate(series.items()):

@@ -1,6 +1,6 @@
 """
-Linear probes: a softmax classifier on the vectors of each frozen layer, of their mix, and of all layers one after the
-other. What a linear classifier can read from a layer, the layer knows.
+Linear probes: softmax classifiers on the vectors of each frozen layer, of their mix, and of the concatenated layers.
+Their accuracies show what a linear classifier can read from a layer.
 """
 
 import math
@@ -27,21 +27,21 @@ from .report import mean_and_range, per_cent, text_table
 from .work_folder import WorkFolder, digest, model_digest
 
 CONCATENATION = "concatenation"
-WORDS_AT_ONCE = 8192  # that are evaluated together
+WORDS_AT_ONCE = 8192  # per batch of an evaluation
 
 
 @dataclass
 class ProbeSettings:
     """
-    How the probes learn: AdamW on standardised features, with a learning rate that falls to zero. The weights that are
-    best on the development data are kept, for each probe by itself.
+    The settings of the training: AdamW on standardised features, with a learning rate that falls to zero. For each
+    probe, the weights that are best on the development data are kept.
 
     Args:
-        epochs: Passes over the training data; more where these would be fewer than `least_steps`.
-        least_steps: Of the whole training.
-        batch_size: Words.
-        learning_rate, weight_decay: Of AdamW.
-        evaluations: On the development data, spread evenly over the training.
+        epochs: The number of passes over the training data; more if they have fewer than `least_steps` steps.
+        least_steps: The minimum number of steps.
+        batch_size: The number of words per step.
+        learning_rate, weight_decay: The learning rate and the weight decay of AdamW.
+        evaluations: The number of evaluations on the development data, spread evenly over the training.
     """
 
     epochs: int = 10
@@ -60,13 +60,14 @@ class ProbeSettings:
 @dataclass
 class ProbeScores:
     """
-    What the probes reach on a part of the data. Unknown words are those that the training data do not have, as they are
-    written; where there are none, their accuracies are not numbers (`nan`).
+    The accuracies of the probes on a part of the data. Unknown words do not occur in the training data in the same
+    spelling; if there are none, their accuracies are `nan`.
 
     Attributes:
-        words, unknown_words: How many there are.
-        accuracy, unknown_accuracy (`np.ndarray` of shape `(seeds, representations)`)
-        baseline, unknown_baseline: Accuracy of the most frequent tag of each word, for an unknown word that of all.
+        words, unknown_words: The numbers of words.
+        accuracy, unknown_accuracy (`np.ndarray` of shape `(seeds, representations)`): The share of correct tags.
+        baseline, unknown_baseline: The accuracy of the most frequent tag of each word; for an unknown word, of the most
+            frequent tag of all words.
     """
 
     words: int
@@ -80,13 +81,15 @@ class ProbeScores:
 @dataclass
 class ProbeResults:
     """
+    The results of all probes.
+
     Attributes:
         representations: The layers, the mix, the concatenation.
         tags: All tags.
-        seeds: Of the probes' weights and of the order of the words.
-        train_words: Size of the training data.
-        scores: By part: "dev", and "test" if there is one.
-        settings: Of the probes.
+        seeds: The seeds of the probes' weights and of the order of the words.
+        train_words: The number of words of the training data.
+        scores: The scores by part: "dev", and "test" if there is one.
+        settings: The settings of the probes.
     """
 
     representations: list[str]
@@ -97,7 +100,7 @@ class ProbeResults:
     settings: dict[str, Any]
 
     def table(self) -> str:
-        """Accuracies in per cent, with several seeds their means and ranges."""
+        """A table of the accuracies in per cent; with several seeds their means and ranges."""
         header, columns = [""], []
         for part, scores in self.scores.items():
             header += [part, f"{part}, unknown"]
@@ -127,17 +130,19 @@ def probe(
     progress: Progress = None,
 ) -> ProbeResults:
     """
+    Trains and evaluates the probes.
+
     Args:
         embedder: The model.
-        train, dev, test: As [`read_tagged`] gives them. The development data choose the weights.
-        seeds: Each trains all probes once.
-        settings: Of the training.
-        work: A folder for vectors and results; after a stop the same call continues there.
+        train, dev, test: Sentences from [`read_tagged`]. The weights that are best on the development data are kept.
+        seeds: The seeds. All probes are trained once with each.
+        settings: The settings of the training.
+        work: A folder for vectors and results. After a stop, the same call continues there.
         progress: As in [`ElmoEmbedder.embed`]; `True` also shows a bar for the training.
     """
     settings = settings or ProbeSettings()
     if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"Each seed is used once, and there is at least one, found {list(seeds)}.")
+        raise ValueError(f"`seeds` must be one or more different numbers, found {list(seeds)}.")
     parts = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
     for name, sentences in parts.items():
         if not any(sentence.words for sentence in sentences):
@@ -170,27 +175,28 @@ class _Part:
     A part of the data.
 
     Args:
-        sentences: Its sentences.
-        train: The training data, which decide what is unknown.
+        sentences: The sentences of the part.
+        train: The training data. Words that do not occur there are unknown.
         labels: All tags.
 
     Attributes:
-        tags: Numbers, `(words,)`.
-        vectors: Of all words in half precision, `(words, representations, hidden_size)`, after [`_Part.embed`].
+        tags: The ids of the tags, `(words,)`.
+        vectors: The vectors of all words in half precision, `(words, representations, hidden_size)`, after
+            [`_Part.embed`].
     """
 
     def __init__(self, sentences: Sequence[TaggedSentence], train: Sequence[TaggedSentence], labels: Sequence[str]):
-        numbers = {tag: number for number, tag in enumerate(labels)}
+        tag_ids = {tag: tag_id for tag_id, tag in enumerate(labels)}
         known = {word for sentence in train for word in sentence.words}
         self._words = [sentence.words for sentence in sentences]
-        self.tags = torch.tensor([numbers[tag] for sentence in sentences for tag in sentence.tags or ()])
+        self.tags = torch.tensor([tag_ids[tag] for sentence in sentences for tag in sentence.tags or ()])
         self._is_unknown = torch.tensor([word not in known for words in self._words for word in words])
-        answers = torch.tensor([numbers[tag] for tag in _most_frequent_tags(train, self._words)])
+        answers = torch.tensor([tag_ids[tag] for tag in _most_frequent_tags(train, self._words)])
         self._baseline = answers == self.tags
         self.vectors = torch.empty(0)
 
     def embed(self, embedder: ElmoEmbedder, work: WorkFolder, name: str, progress: Progress):
-        """Computes the vectors, if they are not there."""
+        """Computes the vectors, unless they are computed already."""
         if len(self.vectors):
             return
         spans = [[(place, place + 1) for place in range(len(words))] for words in self._words]
@@ -200,7 +206,7 @@ class _Part:
             self.vectors[block.spans] = torch.from_numpy(block.vectors).transpose(0, 1).half()
 
     def accuracies(self, probes: "Probes") -> dict[str, list[float | None]]:
-        """Of each probe, on all and on unknown words."""
+        """The accuracies of each probe, on all words and on unknown words."""
         is_right = (probes.predict(self.vectors) == self.tags).double()
         unknown = is_right[:, self._is_unknown]
         return {
@@ -210,8 +216,10 @@ class _Part:
 
     def scores(self, records: Sequence[dict[str, Any]]) -> ProbeScores:
         """
+        The scores over several seeds.
+
         Args:
-            records: Of each seed, what [`_Part.accuracies`] gave.
+            records: The result of [`_Part.accuracies`] for each seed.
         """
         unknown = self._baseline[self._is_unknown]
         return ProbeScores(
@@ -220,19 +228,19 @@ class _Part:
             accuracy=np.array([record["accuracy"] for record in records]),
             unknown_accuracy=np.array([record["unknown_accuracy"] for record in records], dtype=float),
             baseline=self._baseline.double().mean().item(),
-            unknown_baseline=unknown.double().mean().item(),  # of nothing it is `nan`
+            unknown_baseline=unknown.double().mean().item(),  # `nan` if there are none
         )
 
 
 def _most_frequent_tags(train: Sequence[TaggedSentence], sentences: Sequence[Sequence[str]]) -> list[str]:
-    """The tag that each word has most often in the training data, the first of equals; for others that of all words."""
+    """The most frequent tag of each word in the training data; for an unknown word, the most frequent tag of all."""
     counts: dict[str, Counter[str]] = {}
     overall: Counter[str] = Counter()
     for sentence in train:
         overall.update(sentence.tags or ())
         for word, tag in zip(sentence.words, sentence.tags or (), strict=True):
             counts.setdefault(word, Counter())[tag] += 1
-    best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
+    best = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
     return [best.get(word, overall.most_common(1)[0][0]) for words in sentences for word in words]
 
 
@@ -241,14 +249,15 @@ def _most_frequent_tags(train: Sequence[TaggedSentence], sentences: Sequence[Seq
 
 class Probes(nn.Module):
     """
-    One linear classifier for each representation and one for the concatenation of the layers, which learn side by side.
+    One linear classifier for each representation and one for the concatenation of the layers. They are trained in
+    parallel.
 
     Args:
-        vectors: Of the training data, `(words, representations, hidden_size)`, the layers first.
-        tags: `(words,)`
-        num_layers: Among the representations.
-        num_tags: Of the task.
-        seed: Of the weights and of the order of the words.
+        vectors: The vectors of the training data, `(words, representations, hidden_size)`, the layers first.
+        tags: The ids of their tags, `(words,)`.
+        num_layers: The number of layers among the representations.
+        num_tags: The number of tags.
+        seed: The seed of the weights and of the order of the words.
     """
 
     def __init__(self, vectors: torch.Tensor, tags: torch.Tensor, num_layers: int, num_tags: int, seed: int):
@@ -268,11 +277,11 @@ class Probes(nn.Module):
             vectors: `(words, representations, hidden_size)`
 
         Returns:
-            Of each classifier `(words, tags)`.
+            The logits of each classifier, `(words, tags)`.
         """
         features = (vectors.float() - self._mean) * self._scale
         inputs = [*features.unbind(dim=1), features[:, : self._num_layers].flatten(1)]
-        return [classifier(some) for classifier, some in zip(self.classifiers, inputs, strict=True)]
+        return [classifier(values) for classifier, values in zip(self.classifiers, inputs, strict=True)]
 
     def learn(self, dev_vectors: torch.Tensor, dev_tags: torch.Tensor, settings: ProbeSettings, has_bar: bool = False):
         """Trains all classifiers; each ends with the weights that were best on the development data."""
@@ -296,12 +305,12 @@ class Probes(nn.Module):
             optimizer.step()
             schedule.step()
             if step in evaluations:
-                found = (self.predict(dev_vectors) == dev_tags).float().mean(dim=1).tolist()
+                accuracies = (self.predict(dev_vectors) == dev_tags).float().mean(dim=1).tolist()
                 best = [
                     max(
                         old, (new, {name: value.clone() for name, value in classifier.state_dict().items()}), key=_first
                     )
-                    for old, new, classifier in zip(best, found, self.classifiers, strict=True)
+                    for old, new, classifier in zip(best, accuracies, self.classifiers, strict=True)
                 ]
         for classifier, (_, weights) in zip(self.classifiers, best, strict=True):
             classifier.load_state_dict(weights)
@@ -309,8 +318,8 @@ class Probes(nn.Module):
     @torch.no_grad()
     def predict(self, vectors: torch.Tensor) -> torch.Tensor:
         """The tags of words, `(classifiers, words)`."""
-        found = [torch.stack([logits.argmax(dim=1) for logits in self(part)]) for part in vectors.split(WORDS_AT_ONCE)]
-        return torch.cat(found, dim=1)
+        parts = [torch.stack([logits.argmax(dim=1) for logits in self(part)]) for part in vectors.split(WORDS_AT_ONCE)]
+        return torch.cat(parts, dim=1)
 
 
 def _first(pair: tuple[float, Any]) -> float:

@@ -15,10 +15,10 @@ from ..runtime.staging import write_atomically
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
     """
-    Columns side by side, the first to the left, all others to the right.
+    A table in plain text. The first column is left-aligned, all others are right-aligned.
 
     Args:
-        notes: Sentences that follow the table, one per line.
+        notes: Sentences after the table, one per line.
     """
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -33,12 +33,12 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequ
 
 
 def per_cent(share: float) -> str:
-    """`93.5` for 0.935; a dash for what is not a number."""
+    """`93.5` for 0.935; a dash for `nan`."""
     return "-" if math.isnan(share) else f"{100 * share:.1f}"
 
 
 def mean_and_range(values: Sequence[float] | np.ndarray) -> str:
-    """The mean in per cent, with several values also the smallest and the largest."""
+    """The mean in per cent; if there are several values, also the smallest and the largest."""
     values = np.asarray(values)
     if len(values) == 1 or np.isnan(values).all():
         return per_cent(float(values[0]))
@@ -46,7 +46,7 @@ def mean_and_range(values: Sequence[float] | np.ndarray) -> str:
 
 
 def as_plain(value: Any) -> Any:
-    """A result as JSON has it: dataclasses by their fields, arrays as lists, and `null` for what is not a number."""
+    """Converts a result to JSON values: dataclasses to objects, arrays to lists, and `nan` to `null`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [field for field in dataclasses.fields(value) if field.metadata.get("json", True)]
         return {field.name: as_plain(getattr(value, field.name)) for field in fields}
@@ -64,7 +64,7 @@ def as_plain(value: Any) -> Any:
 
 
 def write_json(path: str | PathLike, result: Any):
-    """Writes a result to a file, whole or not at all."""
+    """Writes a result to a file atomically."""
     write_atomically(Path(path), json.dumps(as_plain(result), indent=2, ensure_ascii=False) + "\n")
 
 

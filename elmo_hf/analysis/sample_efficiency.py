@@ -23,21 +23,23 @@ from .report import mean_and_range, text_table
 from .work_folder import WorkFolder
 
 SHARES = (0.001, 0.01, 0.1, 1.0)
-VECTORS_SIZE = 100  # of the learned word vectors that both heads have
+VECTORS_SIZE = 100  # the default size of the learned word vectors of both heads
 WITH, WITHOUT = "with ELMo", "without ELMo"
 
 
 @dataclass
 class SampleCurve:
     """
+    The scores of heads with and without ELMo.
+
     Attributes:
         task: "tagging" or "classification".
-        metric: What the scores are: "accuracy", "f1" …
-        shares: Of the training data, ascending.
-        examples: How many they are.
-        seeds: Of the heads.
-        scores: By part ("dev", and "test" if there is one) and by head ("with ELMo", "without ELMo"): an array
-            `(shares, seeds)`.
+        metric: The metric of the scores: "accuracy", "f1" …
+        shares: The shares of the training data, ascending.
+        examples: The number of examples of each share.
+        seeds: The seeds of the heads.
+        scores: An array `(shares, seeds)` by part ("dev", and "test" if there is one) and by head ("with ELMo",
+            "without ELMo").
     """
 
     task: str
@@ -48,7 +50,7 @@ class SampleCurve:
     scores: dict[str, dict[str, np.ndarray]]
 
     def table(self) -> str:
-        """The scores in per cent, with several seeds their means and ranges."""
+        """A table of the scores in per cent; with several seeds their means and ranges."""
         header, columns = ["share", "examples"], []
         for part, heads in self.scores.items():
             header += [f"{part}, {head}" for head in heads]
@@ -78,32 +80,34 @@ def samples(
     report: Callable[[str], object] = lambda _: None,
 ) -> SampleCurve:
     """
-    Trains a head with and one without ELMo for each share and seed, by [`FinetuningRun`]. Both have static word
-    vectors, and differ in nothing else. A share is the same examples for all seeds, and a part of every larger share.
+    Trains one head with and one without ELMo for each share and seed, with [`FinetuningRun`]. Both have static word
+    vectors, and there is no other difference. A share has the same examples for all seeds, and is contained in every
+    larger share.
 
     Args:
-        task: What the heads learn.
+        task: The task of the heads.
         data: The examples. `max_train` and `train_share` must not be given.
-        work: The folder of the heads. The same call continues there after a stop; finished heads are not trained again.
+        work: The folder of the heads. After a stop, the same call continues there and skips finished heads.
         model: The biLM: a folder, or a name on the Hub.
-        shares: Of the training data, above 0 and at most 1.
-        seeds: Each trains all heads once.
-        fields: Of the heads' config; `elmo_places` is where ELMo goes in the heads that have it.
-        settings: Of the training, as in [`FinetuningSettings`]. By default small data get as many steps as large ones.
-        vectors_file: Static word vectors from a file.
-        vectors_size: Size of learned word vectors, instead. Default: 100.
-        report: Called before each head with a line that says which one is trained.
+        shares: The shares of the training data, above 0 and at most 1.
+        seeds: The seeds. All heads are trained once with each.
+        fields: Fields of the heads' config; `elmo_places` is for the heads with ELMo.
+        settings: Settings of the training, as in [`FinetuningSettings`]. By default small data get as many steps as
+            large data.
+        vectors_file: A file of static word vectors.
+        vectors_size: The size of word vectors that are learned instead. Default: 100.
+        report: Called with a line of text before each head is trained.
     """
     require("finetuning")
     if data.max_train is not None or data.train_share is not None:
-        raise ValueError("The shares choose from the training data: leave `max_train` and `train_share` out.")
+        raise ValueError("`shares` already selects training data: leave out `max_train` and `train_share`.")
     if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"Each seed is used once, and there is at least one, found {list(seeds)}.")
+        raise ValueError(f"`seeds` must be one or more different numbers, found {list(seeds)}.")
     if not shares:
         raise ValueError("Give at least one share of the training data.")
     fields = dict(fields or {})
     if fields.get("elmo_places") == "none":
-        raise ValueError("`elmo_places` says where ELMo goes in the heads that have it: it cannot be 'none'.")
+        raise ValueError("`elmo_places` is for the heads with ELMo and cannot be 'none': leave it out.")
     if vectors_file is None and vectors_size is None:
         vectors_size = VECTORS_SIZE
     ordered = sorted(set(shares))
@@ -140,43 +144,44 @@ def samples(
                 results = _finished(run, folder)
                 for part in ("dev", "test"):
                     if part in results:
-                        found = [record[part][metric] for record in results.get("seeds", [results])]
-                        scores.setdefault(part, {}).setdefault(head, []).append(found)
-    arrays = {part: {head: np.array(found) for head, found in heads.items()} for part, heads in scores.items()}
+                        of_seeds = [record[part][metric] for record in results.get("seeds", [results])]
+                        scores.setdefault(part, {}).setdefault(head, []).append(of_seeds)
+    arrays = {part: {head: np.array(values) for head, values in heads.items()} for part, heads in scores.items()}
     return SampleCurve(task, metric, list(ordered), examples, list(seeds), arrays)
 
 
 def _check_shares(task: str, data: TaskData, shares: Sequence[float]) -> tuple[list[int], str]:
     """
-    Refuses shares that nothing can be learned from, before anything is trained.
+    Refuses shares from which nothing can be learned, before anything is trained.
 
     Returns:
-        How many examples each share has, and the metric.
+        The number of examples of each share, and the metric.
     """
     read: Any = read_tagged if task == "tagging" else read_labelled
     task_class: Any = TaggingTask if task == "tagging" else ClassificationTask
-    found: Task | None = None
+    checked_task: Task | None = None
     counts = []
     for share in shares:
         splits = TaskData(data.train, data.dev, data.test, data.options, train_share=share).read(read)
-        if found is None:
-            found = task_class.of([example for split in splits for example in split])
+        if checked_task is None:
+            checked_task = task_class.of([example for split in splits for example in split])
         try:
-            found.check_variety(splits.train, data.train)
+            checked_task.check_variety(splits.train, data.train)
         except TextError as error:
             few = f"{100 * share:g} % of it, {counted(len(splits.train), 'example')}"
-            raise TextError(f"{error} This is so in {few}: choose larger shares.") from error
+            raise TextError(f"{error} This holds for {few}: choose larger shares.") from error
         if counts and len(splits.train) == counts[-1]:
             raise TextError(
                 f"{data.train}: two shares have {counted(counts[-1], 'example')} each, {100 * share:g} % and a smaller "
                 "one: choose shares that differ more."
             )
         counts.append(len(splits.train))
-    return counts, found.best_metric  # type: ignore[union-attr]
+    assert checked_task is not None
+    return counts, checked_task.best_metric
 
 
 def _finished(run: FinetuningRun, folder: Path) -> dict[str, Any]:
-    """The results of a run: of one that is finished, of one that was stopped and continues, or of a new one."""
+    """The results of a run. It is started, or continued after a stop, unless it is finished."""
     if not (folder / RESULTS).exists():
         if (folder / FINETUNING).exists():
             FinetuningRun.resume(folder)

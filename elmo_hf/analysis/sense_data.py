@@ -1,5 +1,5 @@
 """
-Text whose words have senses, in three formats:
+Reads text with word senses, in three formats:
 
 - `semcor`: word, lemma, tag, sense keys and synset in columns separated by tabs, one word per line, blank lines between
   sentences, `# document = NAME` before each document;
@@ -39,10 +39,10 @@ class SenseInstance(NamedTuple):
     A word, or several, with a sense.
 
     Attributes:
-        start, end: Its words in the sentence: the first, and the one after the last.
-        lemma: In lower case. Candidate senses are those that the training text has for this lemma and part of speech.
-        pos: "noun", "verb", "adjective", "adverb", another name that the data have, or nothing.
-        senses: Those that count as right, one or more.
+        start, end: The first word in the sentence, and the word after the last.
+        lemma: The lemma in lower case. It determines the candidate senses, together with the part of speech.
+        pos: "noun", "verb", "adjective", "adverb", another name from the data, or an empty string.
+        senses: One or more correct senses.
     """
 
     start: int
@@ -54,10 +54,12 @@ class SenseInstance(NamedTuple):
 
 class SenseSentence(NamedTuple):
     """
+    A sentence and its words with senses.
+
     Attributes:
-        words: As the model reads them; multi-words are split.
-        instances: In the order of the file.
-        document: The name of its document; `None` where the format has none.
+        words: The words that the model reads; multi-word expressions are split.
+        instances: The words with senses, in the order of the file.
+        document: The name of the document; `None` if the format has no documents.
     """
 
     words: list[str]
@@ -67,16 +69,18 @@ class SenseSentence(NamedTuple):
 
 def read_senses(source: str, *, keys: str | None = None, kind: SenseFormat | None = None) -> list[SenseSentence]:
     """
+    Reads the sentences of a file.
+
     Args:
         source: A file, plain or compressed.
-        keys: The file of senses that belongs to an XML file. Default: `X.gold.key.txt` beside `X.data.xml`.
-        kind: The format. Default: what the first line looks like.
+        keys: The file with the senses of an XML file. Default: `X.gold.key.txt` beside `X.data.xml`.
+        kind: The format. Default: detected from the first line.
     """
     if not os.path.isfile(source):
         raise TextError(f"No such file: {source}.")
     kind = kind or _kind(source)
     if keys is not None and kind != "xml":
-        raise TextError(f"{source} is no XML file, so its senses are not in {keys}: leave the keys out.")
+        raise TextError(f"{source} is not an XML file, so its senses are not in {keys}: leave the keys out.")
     if kind == "xml":
         sentences = list(_read_xml(source, keys or _keys_beside(source)))
     elif kind == "semcor":
@@ -111,7 +115,7 @@ def _kind(source: str) -> SenseFormat:
 
 
 class Split(NamedTuple):
-    """Sentences to learn from and to test on."""
+    """The sentences for training and for the test."""
 
     train: list[SenseSentence]
     test: list[SenseSentence]
@@ -119,11 +123,12 @@ class Split(NamedTuple):
 
 def split_by_document(sentences: Sequence[SenseSentence], test_share: float, seed: int = 0) -> Split:
     """
-    Chooses documents at random for the test; all others are for training. Sentences stay in order.
+    Splits a text by documents: some are chosen at random for the test, all others are for training. Sentences stay in
+    order.
 
     Args:
-        test_share: Share of the documents, above 0 and below 1. At least one document is on each side.
-        seed: Of the choice.
+        test_share: The share of documents for the test, above 0 and below 1. Both sides get at least one document.
+        seed: The seed of the choice.
     """
     if not 0 < test_share < 1:
         raise ValueError(f"The share of the test must be above 0 and below 1, found {test_share}.")
@@ -144,11 +149,11 @@ def split_by_document(sentences: Sequence[SenseSentence], test_share: float, see
 def _read_semcor(source: str) -> Iterator[SenseSentence]:
     document: str | None = None
     rows: list[tuple[str, list[str]]] = []
-    for number, line in chain(numbered_lines(source), [(0, "")]):
+    for line_number, line in chain(numbered_lines(source), [(0, "")]):
         is_comment = line.startswith("#") and "\t" not in line  # with tabs it is the word "#"
         if line.strip() and not is_comment:
             fields = line.split("\t")
-            where = f"{source_name(source)}, line {number}"
+            where = f"{source_name(source)}, line {line_number}"
             if len(fields) not in (4, 5):
                 raise TextError(f"{where}: {SEMCOR_COLUMNS} should be here, found {line!r:.60}.")
             rows.append((where, fields))
@@ -185,12 +190,12 @@ def _semcor_sentence(rows: list[tuple[str, list[str]]], document: str | None) ->
 
 
 def split_multi_word(word: str) -> list[str]:
-    """The words that `_` or blanks join; a word that is nothing else stays as it is."""
+    """Splits a multi-word expression at `_` and blanks. A word that consists only of these is not split."""
     return [part for part in re.split(r"[_\s]+", word) if part] or [word]
 
 
 def _sense_keys(where: str, keys: str) -> tuple[str, ...]:
-    """`year%1:28:02::;1:28:01::` is two keys of one lemma."""
+    """The sense keys of a column. `year%1:28:02::;1:28:01::` holds two keys of one lemma."""
     senses: list[str] = []
     for key in keys.split(";"):
         if "%" not in key and senses:
@@ -205,7 +210,7 @@ def _sense_keys(where: str, keys: str) -> tuple[str, ...]:
 
 
 def _of_key(sense: str) -> tuple[str, str]:
-    """Lemma and part of speech of a sense key; empty where a sense is none."""
+    """The lemma and the part of speech of a sense key; empty strings if a sense is not a key."""
     match = SENSE_KEY.match(sense)
     return (match["lemma"].lower(), KEY_POS[match["pos"]]) if match else ("", "")
 
@@ -219,24 +224,26 @@ def _keys_beside(source: str) -> str:
         if source.endswith(ending):
             name, compressed = source.removesuffix(ending), ending
     stem = name.removesuffix(DATA) if name.endswith(DATA) else os.path.splitext(name)[0]
-    for found in (stem + KEYS, stem + KEYS + compressed):
-        if os.path.isfile(found):
-            return found
+    for path in (stem + KEYS, stem + KEYS + compressed):
+        if os.path.isfile(path):
+            return path
     raise TextError(f"{source}: the senses of an XML file are in another one, and there is no {stem + KEYS}: name it.")
 
 
 def _read_keys(path: str) -> dict[str, tuple[str, ...]]:
-    """The senses of each instance: its name and one sense or more, separated by blanks."""
-    found: dict[str, tuple[str, ...]] = {}
-    for number, line in numbered_lines(path):
+    """The senses of each instance. A line has the id of an instance and one or more senses, separated by blanks."""
+    senses: dict[str, tuple[str, ...]] = {}
+    for line_number, line in numbered_lines(path):
         fields = line.split()
         if len(fields) == 1:
-            raise TextError(f"{path}, line {number}: an instance and its senses should be here, found {line!r:.60}.")
+            raise TextError(
+                f"{path}, line {line_number}: an instance and its senses should be here, found {line!r:.60}."
+            )
         if fields:
-            if fields[0] in found:
-                raise TextError(f"{path}, line {number}: the instance {fields[0]!r:.60} has its senses twice.")
-            found[fields[0]] = tuple(fields[1:])
-    return found
+            if fields[0] in senses:
+                raise TextError(f"{path}, line {line_number}: the instance {fields[0]!r:.60} has its senses twice.")
+            senses[fields[0]] = tuple(fields[1:])
+    return senses
 
 
 def _read_xml(source: str, keys: str) -> Iterator[SenseSentence]:
@@ -245,19 +252,19 @@ def _read_xml(source: str, keys: str) -> Iterator[SenseSentence]:
     senses = _read_keys(keys)
     parser = ElementTree.XMLPullParser(events=("start", "end"))
     document: str | None = None
-    number = 0
+    line_number = 0
     try:
-        for number, line in numbered_lines(source):
+        for line_number, line in numbered_lines(source):
             parser.feed(line + "\n")
             for event, element in cast(Iterator[tuple[str, ElementTree.Element]], parser.read_events()):
                 if element.tag == "text" and event == "start":
                     document = element.get("id") or ""
                 elif element.tag == "sentence" and event == "end":
-                    yield _xml_sentence(element, senses, document, f"{source}, line {number}", keys)
+                    yield _xml_sentence(element, senses, document, f"{source}, line {line_number}", keys)
                     element.clear()
         parser.close()
     except ElementTree.ParseError as error:
-        raise TextError(f"{source}, line {number}: no XML that can be read ({error}).") from error
+        raise TextError(f"{source}, line {line_number}: no XML that can be read ({error}).") from error
 
 
 def _xml_sentence(
@@ -298,15 +305,15 @@ def _is_header(fields: Sequence[str]) -> bool:
 
 
 def _read_plain(source: str) -> Iterator[SenseSentence]:
-    """Neighbouring lines with the same sentence are one sentence."""
+    """Yields the sentences. Adjacent lines with the same sentence become one sentence."""
     text, given = None, []  # the sentence of the last line, and its words before multi-words are split
     sentence = SenseSentence([], [])
-    for number, line in numbered_lines(source):
+    for line_number, line in numbered_lines(source):
         if not line.strip():
             continue
-        where = f"{source_name(source)}, line {number}"
+        where = f"{source_name(source)}, line {line_number}"
         fields = [field.strip() for field in line.split("\t")]
-        if number == 1 and len(fields) >= 3 and _is_header(fields):
+        if line_number == 1 and len(fields) >= 3 and _is_header(fields):
             continue
         if not 3 <= len(fields) <= 5 or not fields[2]:
             raise TextError(f"{where}: {PLAIN_COLUMNS} should be here, found {line!r:.60}.")
@@ -347,23 +354,23 @@ def read_first_senses(path: str) -> dict[tuple[str, str], str]:
     The first sense of each lemma and part of speech, from WordNet's file `index.sense`: sense key, synset, number of
     the sense, and a count, separated by blanks.
     """
-    found: dict[tuple[str, str], str] = {}
+    first_senses: dict[tuple[str, str], str] = {}
     if not os.path.isfile(path):
         raise TextError(f"No such file: {path}.")
-    for number, line in numbered_lines(path):
+    for line_number, line in numbered_lines(path):
         fields = line.split()
         if not fields:
             continue
         if len(fields) < 3 or not SENSE_KEY.match(fields[0]) or not fields[2].isdigit():
             raise TextError(
-                f"{path}, line {number}: a sense key, its synset and its number should be here, as in WordNet's "
+                f"{path}, line {line_number}: a sense key, its synset and its number should be here, as in WordNet's "
                 f"index.sense, found {line!r:.60}."
             )
         if fields[2] == "1":
-            found.setdefault(_of_key(fields[0]), fields[0])
-    if not found:
+            first_senses.setdefault(_of_key(fields[0]), fields[0])
+    if not first_senses:
         raise TextError(f"{path} holds no first sense: it should be WordNet's index.sense.")
-    return found
+    return first_senses
 
 
 __all__ = [

@@ -1,6 +1,6 @@
 """
-How alike the vectors of a model are, layer by layer: the measures of Ethayarajh (2019), "How Contextual are
-Contextualized Word Representations?", and how alike the layers are to each other.
+How similar the vectors of a model are in each layer, with the measures of Ethayarajh (2019), "How Contextual are
+Contextualized Word Representations?", and how similar the layers are to each other.
 """
 
 from collections import Counter
@@ -15,25 +15,26 @@ from ..runtime.progress import Progress
 from .layer_vectors import representation_names, span_blocks, unit
 from .report import text_table
 
-LEAST_SENTENCES = 5  # in which a word occurs whose self-similarity is measured, as in that paper
+LEAST_SENTENCES = 5  # the minimum number of sentences of a word for its self-similarity, as in that paper
 
 
 @dataclass
 class LayerSimilarity:
     """
+    The measures of all representations.
+
     Attributes:
         representations: The layers, and their mix.
-        norms (`np.ndarray` of shape `(representations,)`): Mean length of the vectors.
-        between (`np.ndarray` of shape `(representations, representations)`): Mean cosine of the vectors that two
-            representations have of one occurrence of a word.
-        anisotropy (`np.ndarray` of shape `(representations,)`): Mean cosine of all pairs of occurrences of words: what
-            two random ones have in common.
-        self_similarity (`np.ndarray` of shape `(representations,)`): Mean cosine of the occurrences of one word in
-            different sentences, over words in five sentences or more; `nan` where there is no such word.
-        intra_sentence (`np.ndarray` of shape `(representations,)`): Mean cosine of a word to the mean of its sentence,
-            over sentences of two words or more; `nan` where there is none.
-        sentences, words: How many there are; a sentence that occurs twice counts once.
-        measured_words: Distinct words whose self-similarity was measured.
+        norms (`np.ndarray` of shape `(representations,)`): The mean length of the vectors.
+        between (`np.ndarray` of shape `(representations, representations)`): The mean cosine between the vectors of an
+            occurrence in two representations.
+        anisotropy (`np.ndarray` of shape `(representations,)`): The mean cosine of all pairs of occurrences.
+        self_similarity (`np.ndarray` of shape `(representations,)`): The mean cosine of the occurrences of a word in
+            different sentences, over words in five or more sentences; `nan` if there is no such word.
+        intra_sentence (`np.ndarray` of shape `(representations,)`): The mean cosine between a word and the mean of its
+            sentence, over sentences of two or more words; `nan` if there is none.
+        sentences, words: Their numbers. Repeated sentences count once.
+        measured_words: The number of distinct words whose self-similarity was measured.
     """
 
     representations: list[str]
@@ -48,16 +49,16 @@ class LayerSimilarity:
 
     @property
     def adjusted_self_similarity(self) -> np.ndarray:
-        """Without the anisotropy, as in that paper."""
+        """The self-similarity minus the anisotropy, as in that paper."""
         return self.self_similarity - self.anisotropy
 
     @property
     def adjusted_intra_sentence(self) -> np.ndarray:
-        """Without the anisotropy."""
+        """The intra-sentence similarity minus the anisotropy."""
         return self.intra_sentence - self.anisotropy
 
     def table(self) -> str:
-        """All measures."""
+        """A table of all measures."""
         names = ["mean length", "anisotropy", "self-similarity", "  without anisotropy"]
         names += ["intra-sentence similarity", "  without anisotropy"]
         values = [self.norms, self.anisotropy, self.self_similarity, self.adjusted_self_similarity]
@@ -82,6 +83,8 @@ def layer_similarity(
     embedder: ElmoEmbedder, sentences: Sequence[Sequence[str]], *, progress: Progress = None
 ) -> LayerSimilarity:
     """
+    Measures the similarities on a text.
+
     Args:
         embedder: The model.
         sentences: Lists of words. All are embedded; a few thousand are enough.
@@ -89,7 +92,7 @@ def layer_similarity(
     """
     chosen = [list(words) for words in dict.fromkeys(map(tuple, sentences)) if words]
     if sum(map(len, chosen)) < 2:
-        raise TextError("Similarities need a text of two words or more.")
+        raise TextError("Similarities need a text of two or more words.")
     counts = Counter(word for words in chosen for word in set(words))
     rows = {word: row for row, word in enumerate(w for w, count in counts.items() if count >= LEAST_SENTENCES)}
     names, size = representation_names(embedder), embedder.hidden_size
@@ -112,11 +115,11 @@ def layer_similarity(
 
 class _Sums:
     """
-    What the measures are made of, summed up over blocks.
+    The sums over blocks from which the measures are computed.
 
     Args:
-        representations, size: Of the vectors.
-        rows: Words whose self-similarity is measured.
+        representations, size: The number and the size of the vectors of a word.
+        rows: The number of words whose self-similarity is measured.
     """
 
     def __init__(self, representations: int, size: int, rows: int):
@@ -133,8 +136,8 @@ class _Sums:
     def add(self, vectors: np.ndarray, sentences: Sequence[Sequence[str]], rows: dict[str, int]):
         """
         Args:
-            vectors: `(representations, words, size)`, of all words of the sentences.
-            rows: Of the words whose self-similarity is measured.
+            vectors: `(representations, words, size)`, the vectors of all words of the sentences.
+            rows: The rows of the words whose self-similarity is measured.
         """
         units = unit(vectors)
         squares = np.square(units).sum(axis=-1)  # (representations, words)
@@ -183,12 +186,13 @@ class _Sums:
 
 def _mean_of_pairs(sums: np.ndarray, squares: np.ndarray, counts: np.ndarray | int) -> np.ndarray:
     """
-    The mean product of two different vectors of a set: the square of their sum holds the products of all pairs.
+    The mean product of two different vectors of a set, computed from their sum: its square has the products of all
+    pairs.
 
     Args:
-        sums: `(…, size)`, of each set the sum of its vectors.
+        sums: `(…, size)`, the sum of the vectors of each set.
         squares: `(…)`, the sum of their squared lengths.
-        counts: Vectors in each set.
+        counts: The number of vectors of each set.
     """
     return (np.square(sums.astype(np.float64)).sum(axis=-1) - squares) / (counts * (counts - 1))
 

@@ -1,11 +1,11 @@
 """
-Word sense disambiguation, as in section 5.3 of the paper: the mean vector of each sense in a training text, and for a
-word of the test text the sense whose mean is nearest by cosine. Beside it the nearest single occurrences (k-NN), and
-the most frequent sense as baseline.
+Word sense disambiguation, as in section 5.3 of the paper. A word of the test text gets the sense whose mean vector in a
+training text is nearest by cosine. This is compared with the nearest occurrences (k-NN) and with the most frequent
+sense.
 
-Candidates of a word are the senses that the training text has for its lemma and part of speech. With one candidate
-there is nothing to decide, and with none the answer is WordNet's first sense, if a list of them is given: only words
-with several candidates go through the model.
+The candidates of a word are the senses of its lemma and part of speech in the training text. A word with one candidate
+gets that sense; a word without candidates gets WordNet's first sense, if a list of first senses is given. Only words
+with several candidates are embedded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,21 +30,21 @@ USUAL_POS = ("noun", "verb", "adjective", "adverb")
 @dataclass
 class SenseResults:
     """
-    How many senses are found.
+    The accuracy of all methods.
 
     Attributes:
-        methods: The baseline, then for each representation the nearest mean, then the nearest occurrences.
-        representations: What the vectors are of: the layers, and their mix.
-        groups: "all", "ambiguous" (words with several candidates), and each part of speech that the test text has.
-        counts (`np.ndarray` of shape `(groups,)`): Occurrences in the test text.
-        accuracy (`np.ndarray` of shape `(methods, groups)`): Share of right answers among all occurrences of a group;
-            an occurrence without an answer is not right.
-        neighbors: Occurrences that vote in k-NN; 0: no k-NN.
-        train_instances, train_sentences, test_sentences: Sizes of the data.
-        fallback: Occurrences whose answer is WordNet's first sense.
-        unanswered: Occurrences of words that neither the training text nor the list of first senses has.
-        answers (`np.ndarray` of shape `(methods, occurrences)`): The senses, as strings; empty where there is no
-            answer.
+        methods: The baseline, the nearest mean in each representation, and the nearest occurrences in each.
+        representations: The layers, and their mix.
+        groups: "all", "ambiguous" (words with several candidates), and each part of speech in the test text.
+        counts (`np.ndarray` of shape `(groups,)`): The number of occurrences in the test text.
+        accuracy (`np.ndarray` of shape `(methods, groups)`): The share of correct answers; an occurrence without an
+            answer counts as wrong.
+        neighbors: The number of occurrences that vote in k-NN; 0: no k-NN.
+        train_instances, train_sentences, test_sentences: The sizes of the data.
+        fallback: The number of occurrences whose answer is WordNet's first sense.
+        unanswered: The number of occurrences without an answer: their words are neither in the training text nor in the
+            list of first senses.
+        answers (`np.ndarray` of shape `(methods, occurrences)`): The senses, as strings; empty if there is no answer.
     """
 
     methods: list[str]
@@ -61,7 +61,7 @@ class SenseResults:
     answers: np.ndarray = field(repr=False, metadata={"json": False})
 
     def table(self) -> str:
-        """Accuracies in per cent."""
+        """A table of the accuracies in per cent."""
         rows = [[name, *map(per_cent, values)] for name, values in zip(self.methods, self.accuracy, strict=True)]
         rows.append(["occurrences", *(f"{count:,}" for count in self.counts)])
         notes = [
@@ -88,13 +88,16 @@ def senses(
     progress: Progress = None,
 ) -> SenseResults:
     """
+    Disambiguates the words of a test text.
+
     Args:
         embedder: The model.
-        train, test: As [`read_senses`] gives them.
-        neighbors: Occurrences that vote in k-NN; 0: no k-NN. All that are as near as the last of them vote too.
-        first_senses: The answer for words that the training text does not have, as [`read_first_senses`] gives them.
-        seed: Of the choice between means that are equally near, as many are in layer 0, which does not see the context.
-        work: A folder for the vectors; after a stop the same call continues there.
+        train, test: Sentences from [`read_senses`].
+        neighbors: The number of occurrences that vote in k-NN; 0: no k-NN. Occurrences as near as the last of them vote
+            too.
+        first_senses: The answers for words that are not in the training text, from [`read_first_senses`].
+        seed: The seed of the choice between equally near means. There are many in layer 0, which has no context.
+        work: A folder for the vectors. After a stop, the same call continues there.
         progress: As in [`ElmoEmbedder.embed`].
     """
     if neighbors < 0:
@@ -121,15 +124,15 @@ def senses(
         with WorkFolder(work, identity) as folder:
             nearest = NearestSenses(embedder, learn, table, neighbors, folder, progress)
             for block in span_blocks(embedder, ask.words, ask.spans, work=folder, name="test", progress=progress):
-                found = nearest.answers(block.vectors, ask.keys[block.spans], ties[block.spans])
-                answers[1:, ask.labels[block.spans]] = table.names[found]
+                rows = nearest.answers(block.vectors, ask.keys[block.spans], ties[block.spans])
+                answers[1:, ask.labels[block.spans]] = table.names[rows]
     return _results(train, test, instances, inventory, names, methods, answers, neighbors)
 
 
 def _answers_without_vectors(
     instances: Sequence[SenseInstance], inventory: Inventory, first_senses: Mapping[Key, str]
 ) -> np.ndarray:
-    """The most frequent sense, else the first one, else an empty string."""
+    """The most frequent sense of each instance; WordNet's first sense if there is none; else an empty string."""
     keys = map(key_of, instances)
     return np.array([inventory.most_frequent(key) or first_senses.get(key, "") for key in keys], dtype=object)
 
@@ -144,10 +147,10 @@ def _results(
     answers: np.ndarray,
     neighbors: int,
 ) -> SenseResults:
-    is_right = np.array([[found in one.senses for found, one in zip(row, instances, strict=True)] for row in answers])
+    is_right = np.array([[sense in one.senses for sense, one in zip(row, instances, strict=True)] for row in answers])
     candidates = np.array([inventory.candidates(key_of(instance)) for instance in instances])
-    found_pos = {instance.pos for instance in instances if instance.pos}
-    pos = [*(name for name in USUAL_POS if name in found_pos), *sorted(found_pos - set(USUAL_POS))]
+    present = {instance.pos for instance in instances if instance.pos}
+    pos = [*(name for name in USUAL_POS if name in present), *sorted(present - set(USUAL_POS))]
     members = {"all": np.full(len(instances), True), "ambiguous": candidates > 1}
     members |= {name: np.array([instance.pos == name for instance in instances]) for name in pos}
     members = {name: chosen for name, chosen in members.items() if chosen.any()}

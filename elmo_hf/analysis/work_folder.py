@@ -1,4 +1,4 @@
-"""A folder for the intermediate results of an analysis: what was computed before a stop is read, not computed again."""
+"""A folder for the intermediate results of an analysis, so that an analysis can continue after a stop."""
 
 import hashlib
 import json
@@ -27,9 +27,9 @@ class WorkFolder:
     Arrays and records by name, in a folder that belongs to one analysis of one model on one set of data.
 
     Args:
-        folder: Made if it does not exist. A folder with other content, or of another analysis, is refused. `None`:
-            nothing is stored.
-        identity: What must be the same for stored results to be usable: plain JSON values by name.
+        folder: The folder; it is created if it does not exist. A folder with other content, or of another analysis, is
+            refused. `None`: nothing is stored.
+        identity: Everything that the results depend on, as plain JSON values by name.
     """
 
     def __init__(self, folder: str | os.PathLike | None, identity: dict[str, Any]):
@@ -44,7 +44,7 @@ class WorkFolder:
         elif folder.exists() and (
             not folder.is_dir() or any(not path.name.startswith(".") for path in folder.iterdir())
         ):
-            # Hidden files are those of a call that was stopped before it began.
+            # Hidden files may be left by a call that was stopped before it began.
             raise RunError(f"{folder} exists and holds no analysis: name a new folder for intermediate results.")
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = RunLock(folder)
@@ -52,11 +52,11 @@ class WorkFolder:
         write_atomically(folder / ANALYSIS, json.dumps(identity, indent=2, ensure_ascii=False) + "\n")
 
     def array(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array of a name: stored, or made now and stored."""
+        """Reads the array with a name, or computes it with `make` and stores it."""
         if self.folder is None:
             return make()
         path = self.folder / f"{name}.npy"
-        with suppress(OSError, ValueError, EOFError):  # there is none, or it was cut short
+        with suppress(OSError, ValueError, EOFError):  # it does not exist, or is truncated
             return np.load(path, allow_pickle=False)
         array = make()
         temporary = path.with_name(f".{path.name}.tmp")
@@ -69,7 +69,7 @@ class WorkFolder:
         return array
 
     def record(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The same for plain JSON values."""
+        """As [`array`][WorkFolder.array], for plain JSON values."""
         if self.folder is None:
             return make()
         path = self.folder / f"{name}.json"
@@ -80,7 +80,7 @@ class WorkFolder:
         return record
 
     def close(self):
-        """Lets other processes use the folder."""
+        """Releases the lock on the folder."""
         if self._lock is not None:
             self._lock.release()
 
@@ -92,7 +92,7 @@ class WorkFolder:
 
 
 def check_identity(folder: Path, identity: dict[str, Any]):
-    """Refuses a folder whose results are of another analysis, model or data."""
+    """Refuses a folder with the results of another analysis, another model or other data."""
     try:
         stored = read_json_object(folder / ANALYSIS)
     except (OSError, ValueError) as error:
@@ -106,22 +106,22 @@ def check_identity(folder: Path, identity: dict[str, Any]):
 
 
 def digest(parts: Iterable[Any]) -> str:
-    """A short fingerprint of values that have a faithful `repr`: words, numbers, tuples of them."""
-    found = hashlib.sha256()
+    """A short fingerprint of values that their `repr` describes completely: words, numbers, tuples of them."""
+    hashed = hashlib.sha256()
     for part in parts:
-        found.update(repr(part).encode("utf-8", "surrogatepass"))
-        found.update(b"\n")
-    return found.hexdigest()[:16]
+        hashed.update(repr(part).encode("utf-8", "surrogatepass"))
+        hashed.update(b"\n")
+    return hashed.hexdigest()[:16]
 
 
 def model_digest(embedder: "ElmoEmbedder") -> str:
     """A short fingerprint of all weights of a model."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name, tensor in sorted(embedder.model.state_dict().items()):
         if isinstance(tensor, torch.Tensor):
-            found.update(name.encode())
-            found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return found.hexdigest()[:16]
+            hashed.update(name.encode())
+            hashed.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return hashed.hexdigest()[:16]
 
 
 __all__ = ["ANALYSIS", "WorkFolder", "check_identity", "digest", "model_digest"]

@@ -165,12 +165,12 @@ class ReadingOptions:
     def _from_sequences(self, name: str, report: Report) -> Iterator[Record | TextError]:
         """Every letter is a word."""
         wanted = FASTA_COLUMNS if self.keep_columns == ALL_COLUMNS else ("id", *self.keep_columns)
-        for found in fasta_records(name, report):
-            if isinstance(found, TextError):
-                yield found
+        for record in fasta_records(name, report):
+            if isinstance(record, TextError):
+                yield record
             else:
-                columns = {column: getattr(found, column) for column in FASTA_COLUMNS if column in wanted}
-                yield Record(found.sequence, list(found.sequence), columns)
+                columns = {column: getattr(record, column) for column in FASTA_COLUMNS if column in wanted}
+                yield Record(record.sequence, list(record.sequence), columns)
 
     # ---- rows
 

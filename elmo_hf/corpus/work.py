@@ -73,7 +73,8 @@ class WorkFolder:
             write_atomically(self.path / RUN, json.dumps(settings, indent=2) + "\n")
         elif not resume:
             raise RunError(
-                f"{self.path} is of a run that was stopped: go on with --resume, or begin anew with --overwrite."
+                f"{self.path} belongs to a run that was stopped: continue with --resume, or start over with "
+                "--overwrite."
             )
         self._check(settings)
         for rest in self.path.glob(".*.tmp"):  # files that were being written when the run was killed
@@ -90,8 +91,8 @@ class WorkFolder:
         for name, now in json.loads(json.dumps(settings)).items():
             if begun.get(name) != now:
                 raise RunError(
-                    f"The run in {self.path} was begun with {name} {begun.get(name)!r}, and not {now!r}: ask for the "
-                    "same, or begin anew with --overwrite."
+                    f"The run in {self.path} was started with {name} {begun.get(name)!r}, not {now!r}: give the "
+                    "same value, or start over with --overwrite."
                 )
 
     def shard_path(self, shard: int) -> Path:
@@ -112,8 +113,8 @@ class WorkFolder:
             return False
         if finished.source != source:
             raise RunError(
-                f"The input is not the one that the run in {self.path} was begun with: give the same, or begin anew "
-                "with --overwrite."
+                f"The input is not the one that the run in {self.path} was started with: give the same input, or start "
+                "over with --overwrite."
             )
         return True
 
@@ -125,7 +126,7 @@ class WorkFolder:
         except OSError as error:
             raise RunError(
                 f"{self._out} could not be written ({in_one_line(error)}). What was embedded is in {self.path}: make "
-                "room, and go on with --resume."
+                "room, and continue with --resume."
             ) from error
 
     def remove(self):

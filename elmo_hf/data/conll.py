@@ -50,7 +50,7 @@ def column_sentences(
                 width = width or len(columns)
                 if len(columns) not in (width, 0):
                     num_columns = counted(len(columns), "column")
-                    raise TextError(f"{where}: {num_columns}, and {width} in the lines before{_hint(line)}.")
+                    raise TextError(f"{where}: {num_columns}, but {width} in the lines before{_hint(line)}.")
                 if columns and problem is None:
                     sentence.append(ColumnLine(where, columns))
                     size += len(line)

@@ -50,7 +50,7 @@ def read_coreference(source: str, *, split: str = "train", with_clusters: bool =
     if kind in ("jsonl", "dataset"):
         rows: Iterable[Row | TextError] = json_rows(source) if kind == "jsonl" else dataset_rows(source, split)
         given = ((where, row) for where, row in without_errors(rows) if row is not None)
-        documents = [_from_row(where, row, number, with_clusters) for number, (where, row) in enumerate(given)]
+        documents = [_from_row(where, row, index, with_clusters) for index, (where, row) in enumerate(given)]
     else:
         name = source_name(source)
         lines = ((f"{name}, line {line_number}", line) for line_number, line in numbered_lines(source))
@@ -72,12 +72,12 @@ def parse_documents(lines: Iterable[tuple[str, str]], with_clusters: bool = True
     for where, line in lines:
         if match := BEGIN.fullmatch(line):
             if document is not None:
-                raise TextError(f"{where}: a document begins here, and the one of {document.where} has no {END}.")
+                raise TextError(f"{where}: a document begins here, but the one of {document.where} has no {END}.")
             document = _Document(where, match[1], int(match[2] or 0), with_clusters)
         elif line.startswith(END):
             if document is None:
                 raise TextError(
-                    f"{where}: a document ends here, and none has begun: #begin document (name) is missing."
+                    f"{where}: a document ends here, but none has begun: #begin document (name) is missing."
                 )
             yield document.result()
             document = None
@@ -110,7 +110,7 @@ class _Document:
         columns = line.split("\t") if "\t" in line else line.split()
         if len(columns) < LEAST_COLUMNS:
             raise TextError(
-                f"{where}: {counted(len(columns), 'column')}, and CoNLL-2012 has {LEAST_COLUMNS} or more: document, "
+                f"{where}: {counted(len(columns), 'column')}, but CoNLL-2012 has {LEAST_COLUMNS} or more: document, "
                 "part, number, word, and at the end coreference."
             )
         if not columns[WORD].strip():
@@ -150,12 +150,12 @@ class _Document:
         return CoreferenceDocument(self._name, sentences, clusters if self._with_clusters else None, self._part)
 
 
-def _from_row(where: str, row: dict[str, Any], number: int, with_clusters: bool) -> CoreferenceDocument:
+def _from_row(where: str, row: dict[str, Any], index: int, with_clusters: bool) -> CoreferenceDocument:
     sentences = row[find_column(row, None, ("sentences",), where)]
     is_list = isinstance(sentences, list) and all(isinstance(sentence, list) for sentence in sentences)
     if not is_list or not all(isinstance(word, str) for sentence in sentences for word in sentence):
         raise TextError(f"{where}: `sentences` should be a list of lists of words, found {sentences!r:.60}.")
-    name, sentences = str(row.get("name", number)), [sentence for sentence in sentences if sentence]
+    name, sentences = str(row.get("name", index)), [sentence for sentence in sentences if sentence]
     if not with_clusters:
         return CoreferenceDocument(name, sentences)
     clusters = row[find_column(row, None, ("clusters",), where)]
@@ -191,11 +191,11 @@ def as_coreference_columns(document: CoreferenceDocument) -> str:
                 closing.setdefault(last, []).append((-first, cluster))
     lines, place = [f"#begin document ({document.name}); part {document.part:03d}\n"], 0
     for sentence in document.sentences:
-        for number, word in enumerate(sentence):
+        for index, word in enumerate(sentence):
             brackets = [f"({cluster}" for _, cluster in sorted(opening.get(place, []))]  # the longest first
             brackets += [f"({cluster})" for cluster in single.get(place, [])]
             brackets += [f"{cluster})" for _, cluster in sorted(closing.get(place, []))]  # the shortest first
-            columns = [document.name, str(document.part), str(number), word, *["-"] * 7, "|".join(brackets) or "-"]
+            columns = [document.name, str(document.part), str(index), word, *["-"] * 7, "|".join(brackets) or "-"]
             lines.append("\t".join(columns) + "\n")
             place += 1
         lines.append("\n")

@@ -35,10 +35,10 @@ class FastaRecord(NamedTuple):
 
 
 def fasta_records(source: str, report: Report = lambda _: None) -> Iterator[FastaRecord | TextError]:
-    """The sequences of a file, plain or compressed; in the place of one that cannot be read its error."""
+    """Yields the sequences of a file, plain or compressed. One that cannot be read is replaced by its error."""
     reading: _Reading | None = None
-    for number, line in lines_or_errors(source, report):
-        where = f"{source_name(source)}, line {number}"
+    for line_number, line in lines_or_errors(source, report):
+        where = f"{source_name(source)}, line {line_number}"
         if isinstance(line, TextError):
             if reading is None:
                 yield line
@@ -59,7 +59,7 @@ def fasta_records(source: str, report: Report = lambda _: None) -> Iterator[Fast
 
 
 class _Reading:
-    """A sequence as far as it is read."""
+    """A sequence that is being read."""
 
     def __init__(self, name: str, where: str):
         self._id, _, self._description = name.partition(" ")
@@ -73,10 +73,10 @@ class _Reading:
             self.error = self.error or TextError(f"{self._where}: a sequence of more than {LONGEST_LINE:,} letters.")
             self._parts = []
         elif LETTERS.fullmatch(letters) is None:
-            found = FIRST_FOREIGN.search(letters)
-            what = found[0] if found else letters
+            match = FIRST_FOREIGN.search(letters)
+            what = match[0] if match else letters
             self.error = self.error or TextError(
-                f"{where}: a sequence should be letters, found {what!r}. Gaps of an alignment have to be removed."
+                f"{where}: a sequence should be letters, found {what!r}. Remove the gaps of an alignment."
             )
         else:
             self._parts.append(letters)

@@ -104,11 +104,11 @@ def _sentences(source: str) -> Iterator[list[tuple[str, list[str]]]]:
 def _from_lines(lines: list[tuple[str, list[str]]], with_tags: bool) -> RoleSentence:
     for place, (where, columns) in enumerate(lines):
         if len(columns) <= ROLESET:
-            raise TextError(f"{where}: {counted(len(columns), 'column')}, and there should be {FORM}.")
+            raise TextError(f"{where}: {counted(len(columns), 'column')}, but there should be {FORM}.")
         if columns[NUMBER] != str(place + 1):
             raise TextError(
-                f"{where}: the first column is {columns[NUMBER]!r:.20}, and this is word {place + 1} of its sentence: "
-                "is a blank line missing or too many?"
+                f"{where}: the first column is {columns[NUMBER]!r:.20}, but this is word {place + 1} of its sentence: "
+                "is there a blank line too few or too many?"
             )
         if not columns[WORD].strip():
             raise TextError(f"{where}: the second column, the word, is empty.")
@@ -117,9 +117,9 @@ def _from_lines(lines: list[tuple[str, list[str]]], with_tags: bool) -> RoleSent
     if not with_tags:
         return RoleSentence(words, predicates)
     for where, columns in lines:
-        if (found := len(columns) - ROLESET - 1) != len(predicates):
+        if (role_columns := len(columns) - ROLESET - 1) != len(predicates):
             raise TextError(
-                f"{where}: {counted(found, 'column')} of roles, and the sentence has "
+                f"{where}: {counted(role_columns, 'column')} of roles, but the sentence has "
                 f"{counted(len(predicates), 'predicate')} (rolesets in column 4): there is one column per predicate."
             )
     tags = [[columns[ROLESET + 1 + index] for _, columns in lines] for index in range(len(predicates))]
@@ -129,14 +129,14 @@ def _from_lines(lines: list[tuple[str, list[str]]], with_tags: bool) -> RoleSent
 
 
 def _check_tags(tags: list[str], places: list[str]):
-    """Raises an error if tags are no valid BIO. `places` are the files and lines of the tags, for the message."""
+    """Raises an error if tags are not valid BIO. `places` are the files and lines of the tags, for the message."""
     before = "O"
     for where, tag in zip(places, tags, strict=True):
         if tag != "O" and (tag[:2] not in ("B-", "I-") or len(tag) < 3):
             raise TextError(f"{where}: a tag of a role is O, B-ROLE or I-ROLE, found {tag!r:.40}.")
         if tag.startswith("I-") and before[2:] != tag[2:]:
             raise TextError(
-                f"{where}: {tag} continues a role, and the tag before it is {before}: B-{tag[2:]} begins it."
+                f"{where}: {tag} continues a role, but the tag before it is {before}: a role begins with B-{tag[2:]}."
             )
         before = tag
 
@@ -160,7 +160,7 @@ def _from_row(where: str, row: dict[str, Any], with_tags: bool) -> RoleSentence:
     for column in tags:
         if len(column) != len(words):
             raise TextError(
-                f"{where}: {counted(len(words), 'word')}, and {counted(len(column), 'tag')} of a predicate."
+                f"{where}: {counted(len(words), 'word')}, but {counted(len(column), 'tag')} of a predicate."
             )
         _check_tags(column, [where] * len(column))
     return RoleSentence(words, predicates, tags)

@@ -33,7 +33,7 @@ class Phrase(NamedTuple):
 def sentiment_trees(source: str, report: Report = lambda _: None) -> Iterator[list[Phrase] | TextError]:
     """
     Yields the phrases of each tree of a file: the whole sentence first, the others in the order of their opening
-    brackets. A line that is no tree is replaced by its error. Blank lines are skipped.
+    brackets. A line that is not a tree is replaced by its error. Blank lines are skipped.
     """
     for line_number, line in lines_or_errors(source, report):
         if isinstance(line, TextError):
@@ -56,7 +56,7 @@ def _phrases(line: str) -> list[Phrase]:
         text, column = parts[place][0], parts[place].start() + 1
         place += 1
         if place > 1 and not opened:
-            raise ValueError(f"a tree ends before column {column}, and {line[column - 1 :]!r:.40} follows.")
+            raise ValueError(f"a tree ends before column {column}, but {line[column - 1 :]!r:.40} follows.")
         if text == "(":
             label = parts[place][0] if place < len(parts) else "nothing"
             if label not in CLASSES:

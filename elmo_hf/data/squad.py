@@ -60,11 +60,10 @@ def read_squad(source: str, *, split: str = "train", with_answers: bool = True) 
     elif kind == "jsonl":
         questions = _from_articles(source, with_answers)
     else:
-        raise TextError(f"{source}: the name should end in .json (SQuAD) or .jsonl, and say what is inside.")
-    found = list(questions)
-    if not found:
+        raise TextError(f"{source}: the name should end in .json (SQuAD) or .jsonl.")
+    if not (result := list(questions)):
         raise TextError(f"There is not a single question in {source}.")
-    return found
+    return result
 
 
 # ---- SQuAD's JSON
@@ -77,9 +76,9 @@ def _from_articles(source: str, with_answers: bool) -> Iterator[Question]:
         raise TextError(f"{source}, line {error.lineno}, column {error.colno}: no JSON ({error.msg}).") from error
     except RecursionError as error:
         raise TextError(f"{source}: no JSON of SQuAD (it is nested too deeply).") from error
-    for number, article in enumerate(_list(content, "data", source), 1):
+    for article_number, article in enumerate(_list(content, "data", source), 1):
         title = article.get("title", "") if isinstance(article, dict) else ""
-        place = f"{source}, article {number}" + (f" ({title!s:.60})" if title else "")
+        place = f"{source}, article {article_number}" + (f" ({title!s:.60})" if title else "")
         for paragraph_number, paragraph in enumerate(_list(article, "paragraphs", place), 1):
             where = f"{place}, paragraph {paragraph_number}"
             for question in _list(paragraph, "qas", where):
@@ -96,7 +95,7 @@ def _question(where: str, question: Any, context: str, title: str, with_answers:
         given = [] if question.get("is_impossible") else _list(question, "answers", where)
         answers = tuple(_answer(where, answer, context) for answer in given)
         if not answers and "is_impossible" not in question:
-            raise TextError(f'{where}: it has no answer, and is not marked with "is_impossible": {REMEDY}')
+            raise TextError(f'{where}: it has no answer, but is not marked with "is_impossible": {REMEDY}')
     return Question(str(question.get("id", "")), text, context, answers, title)
 
 
@@ -118,17 +117,17 @@ def _checked(where: str, text: str, start: Any, context: str) -> Answer:
 
 
 def _list(values: Any, name: str, where: str) -> list[Any]:
-    found = values.get(name) if isinstance(values, dict) else None
-    if not isinstance(found, list):
-        raise TextError(f"{where}: a list {name!r} should be here, found {values if found is None else found!r:.60}.")
-    return found
+    value = values.get(name) if isinstance(values, dict) else None
+    if not isinstance(value, list):
+        raise TextError(f"{where}: a list {name!r} should be here, found {values if value is None else value!r:.60}.")
+    return value
 
 
 def _text(where: str, values: Any, name: str) -> str:
-    found = values.get(name) if isinstance(values, dict) else None
-    if not isinstance(found, str):
-        raise TextError(f"{where}: a text {name!r} should be here, found {found!r:.60}.")
-    return found
+    value = values.get(name) if isinstance(values, dict) else None
+    if not isinstance(value, str):
+        raise TextError(f"{where}: a text {name!r} should be here, found {value!r:.60}.")
+    return value
 
 
 # ---- rows
@@ -146,7 +145,7 @@ def _from_rows(rows: Iterable[Row | TextError], with_answers: bool) -> Iterator[
 def _row_answers(where: str, answers: Any, context: str) -> tuple[Answer, ...]:
     texts, starts = (_list(answers, name, f"{where}, answers") for name in ("text", "answer_start"))
     if len(texts) != len(starts):
-        raise TextError(f'{where}: "text" has {len(texts)} entries, and "answer_start" has {len(starts)}.')
+        raise TextError(f'{where}: "text" has {len(texts)} entries, but "answer_start" has {len(starts)}.')
     return tuple(
         _checked(where, _text(where, {"text": text}, "text"), start, context)
         for text, start in zip(texts, starts, strict=True)

@@ -56,7 +56,7 @@ def kind_of(source: str) -> str:
     if os.path.isdir(source):
         if is_saved_dataset(source):
             return "dataset"
-        raise TextError(f"{source} is a folder, and no dataset that was saved with `save_to_disk`: name a file.")
+        raise TextError(f"{source} is a folder, but not a dataset that was saved with `save_to_disk`: name a file.")
     if not os.path.exists(source):
         if may_be_dataset(source):
             return "dataset"
@@ -142,14 +142,14 @@ def table_rows(
 def _table_row(values: list[str], names: list[str], where: str, has_names: bool) -> Row:
     if len(values) != len(names):
         first = f"{counted(len(names), 'name')} at the top" if has_names else f"{len(names)} in the first line"
-        raise TextError(f"{where}: {counted(len(values), 'column')}, and {first}.")
+        raise TextError(f"{where}: {counted(len(values), 'column')}, but {first}.")
     return Row(where, dict(zip(names, values, strict=True)))
 
 
 class _TableLines:
     """
-    Lines for `csv.reader`. A stray quote may swallow many lines into one row before the error shows; the lines after
-    the first are then read again.
+    Lines for `csv.reader`. A stray quote can join many lines into one row before an error is raised; the lines after
+    the first one are then read again.
     """
 
     def __init__(self, source: str, report: Report):

@@ -166,7 +166,7 @@ def _likely_encoding(text: bytes) -> str | None:
 
 
 def _decodes(text: bytes, encoding: str) -> bool:
-    """Whether bytes are text in an encoding, the end of which may be missing."""
+    """Whether bytes are text in an encoding. The last character may be incomplete."""
     try:
         codecs.getincrementaldecoder(encoding)().decode(text)
     except UnicodeDecodeError:
@@ -331,7 +331,7 @@ def load_named_dataset(name: str, split: str, *, streaming: bool) -> Any:
     """Loads a split of a dataset on the Hub, named as `name` or `name:config`."""
     datasets = _import_datasets(name)
     path, _, config = name.partition(":")
-    problem = f"{name} is no file and no folder, and a dataset of this name cannot be loaded"
+    problem = f"{name} is neither a file nor a folder, and a dataset of this name cannot be loaded"
     with one_line_errors(problem, Exception):
         return datasets.load_dataset(path, config or None, split=split, streaming=streaming)
 
@@ -385,7 +385,7 @@ def _import_datasets(source: str) -> ModuleType:
     try:
         return import_extra("datasets", "dataset")
     except ImportError as error:
-        raise TextError(f"{source} is no file: {error}") from error
+        raise TextError(f"{source} is not a file: {error}") from error
 
 
 def may_be_dataset(name: str) -> bool:

@@ -97,7 +97,7 @@ def check_pooling(pooling: str | None, layers: Layers, boundaries: bool, model: 
             "`pooling='mean'`."
         )
     if boundaries:
-        raise ValueError("`pooling='sentence'` is over words alone: leave out `boundaries`.")
+        raise ValueError("`pooling='sentence'` only pools words: leave out `boundaries`.")
 
 
 __all__ = ["NAMES", "LayerChoice", "Layers", "check_pooling"]

@@ -20,12 +20,12 @@ def exact_match(predicted: str, wanted: str) -> float:
 
 
 def word_f1(predicted: str, wanted: str) -> float:
-    """F1 of the words that both have, after normalisation. Without words in one of them: 1 if both have none."""
-    found, expected = normalized(predicted).split(), normalized(wanted).split()
-    if not found or not expected:
-        return float(found == expected)
-    shared = (Counter(found) & Counter(expected)).total()
-    return 2 * shared / (len(found) + len(expected))
+    """F1 of the common words, after normalisation. If one has no words: 1 if the other has none, else 0."""
+    words, expected = normalized(predicted).split(), normalized(wanted).split()
+    if not words or not expected:
+        return float(words == expected)
+    shared = (Counter(words) & Counter(expected)).total()
+    return 2 * shared / (len(words) + len(expected))
 
 
 def answer_metrics(predicted: Sequence[str], wanted: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -54,7 +54,7 @@ def _ratio(numerator: float, denominator: float) -> float:
 
 
 def _cluster_of(clusters: Sequence[frozenset]) -> Mapping[Hashable, int]:
-    return {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
+    return {mention: index for index, cluster in enumerate(clusters) for mention in cluster}
 
 
 def _muc(wanted: Sequence[frozenset], predicted: Sequence[frozenset]) -> Counts:
@@ -66,7 +66,7 @@ def _muc(wanted: Sequence[frozenset], predicted: Sequence[frozenset]) -> Counts:
         pairs = [
             (len(cluster) - num_parts, len(cluster) - 1) for cluster, num_parts in zip(clusters, parts, strict=True)
         ]
-        return sum(found for found, _ in pairs), sum(all_links for _, all_links in pairs)
+        return sum(kept_links for kept_links, _ in pairs), sum(all_links for _, all_links in pairs)
 
     return Counts(links(predicted, wanted), links(wanted, predicted))
 

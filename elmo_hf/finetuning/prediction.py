@@ -68,7 +68,9 @@ def load_head(name: str, *, device: str | None = None, precision: Precision | No
             if head.name in architectures:
                 model = load_model(head.model_class, name, device=device, precision=precision)
                 return model, ElmoTokenizer.from_pretrained(name)
-    raise ModelError(f"{name} is no model with a head, such as a tagger or a classifier: `elmo-hf finetune` makes one.")
+    raise ModelError(
+        f"{name} is not a model with a head, such as a tagger or a classifier: `elmo-hf finetune` makes one."
+    )
 
 
 @torch.no_grad()

@@ -52,14 +52,14 @@ def role_metrics(wanted: Sequence[Sequence[str]], predicted: Sequence[Sequence[s
     """
     right = num_wanted = num_predicted = perfect = 0
     for wanted_tags, predicted_tags in zip(wanted, predicted, strict=True):
-        gold, found = (
+        gold, output = (
             {argument for argument in arguments_of(tags) if argument[0] != NOT_COUNTED}
             for tags in (wanted_tags, predicted_tags)
         )
-        right += len(gold & found)
+        right += len(gold & output)
         num_wanted += len(gold)
-        num_predicted += len(found)
-        perfect += gold == found
+        num_predicted += len(output)
+        perfect += gold == output
     precision, recall = right / max(num_predicted, 1), right / max(num_wanted, 1)
     return {
         "precision": precision,

@@ -78,8 +78,8 @@ def mark_found_predicates(
     given, read = itertools.tee(sentences)
     tagged = predict_tags(tagger, tokenizer, (sentence.words for sentence in read), batch_size)
     for sentence, (_, tags) in zip(given, tagged, strict=True):
-        found = [place for place, tag in enumerate(tags or ()) if tag in labels]
-        yield sentence if sentence.predicates else sentence._replace(predicates=found)
+        predicates = [place for place, tag in enumerate(tags or ()) if tag in labels]
+        yield sentence if sentence.predicates else sentence._replace(predicates=predicates)
 
 
 @torch.no_grad()

@@ -126,7 +126,7 @@ class FinetuningRun:
     def load(cls, folder: Path) -> "FinetuningRun":
         """Loads the run of a folder."""
         if not (folder / RUN).exists():
-            raise RunError(f"{folder} holds no run ({RUN} is missing): leave --resume away to begin one.")
+            raise RunError(f"{folder} holds no run ({RUN} is missing): leave out --resume to start one.")
         stored = read_json_object(folder / RUN)
         try:
             if "seeds" not in stored:
@@ -338,7 +338,7 @@ def _stage(folder: Path, seed: int) -> Path:
 
 def _read_finished_seeds(folder: Path) -> list[dict[str, Any]]:
     """
-    The records of the heads that were trained and saved. One that is damaged is left out: its training goes on from its
+    The records of the heads that were trained and saved. A damaged head is left out: its training continues from its
     last checkpoint.
     """
     if not (folder / FINISHED_SEEDS).exists():
@@ -353,7 +353,7 @@ def _read_finished_seeds(folder: Path) -> list[dict[str, Any]]:
 
 
 def _is_saved(folder: Path, seed: int) -> bool:
-    """Whether the head of a seed is there, aside or already in its place."""
+    """Whether the head of a seed is saved, in its temporary or its final folder."""
     stage = _stage(folder, seed)
     return is_intact(stage) if stage.exists() else (folder / "config.json").exists()
 
@@ -375,7 +375,7 @@ def _locked(folder: Path) -> Generator[None]:
 
 def _refuse_run(folder: Path):
     if (folder / RUN).exists():
-        raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
+        raise RunError(f"{folder} already holds a run: continue with --resume, or name another folder.")
     refuse_used(folder)
 
 

@@ -27,7 +27,7 @@ from .task import Task
 from .word_vectors import WordVectors
 
 CHECKPOINTS, LAYERS = "checkpoints", "layers"
-CACHED_TOGETHER = 32  # sentences
+CACHE_BATCH_SIZE = 32  # sentences per batch when the layer cache is filled
 
 
 class Examples(Dataset):
@@ -95,7 +95,7 @@ def build_head(
 
 class HeadTrainer:
     """
-    Trains a head, and keeps the weights that are best on the development data.
+    Trains a head, and selects the weights that are best on the development data.
 
     Args:
         model, tokenizer: The head and its tokenizer.
@@ -206,11 +206,11 @@ class HeadTrainer:
             return
         features = [dataset[index] for dataset in self._datasets for index in range(len(dataset))]
         features.sort(key=lambda feature: len(feature["input_ids"]))
-        together = self.task.largest_batch or CACHED_TOGETHER
-        starts = range(0, len(features), together)
+        batch_size = self.task.largest_batch or CACHE_BATCH_SIZE
+        starts = range(0, len(features), batch_size)
         # `disable=None`: no bar if standard error is not a terminal.
         for start in tqdm(starts, desc="layers of the biLM", unit="batch", disable=None):
-            batch = self.task.collate(features[start : start + together], self.tokenizer).to(self.model.device)
+            batch = self.task.collate(features[start : start + batch_size], self.tokenizer).to(self.model.device)
             ids, char_ids, segments = (batch.get(name) for name in ("input_ids", "char_ids", "token_type_ids"))
             self.model._bilm_layers(ids, char_ids, batch["attention_mask"] != 0, segments)
 

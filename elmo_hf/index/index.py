@@ -144,7 +144,7 @@ class ElmoIndex:
         try:
             info = json.loads((folder / INFO).read_text(encoding="utf-8"))
         except OSError as error:
-            raise FolderError(f"{folder} is no index: `elmo-hf index TEXT --out DIR` makes one.") from error
+            raise FolderError(f"{folder} is not an index: `elmo-hf index TEXT --out DIR` makes one.") from error
         except ValueError as error:
             raise FolderError(f"{folder / INFO} is damaged: build the index again ({error}).") from error
         if not isinstance(info, dict) or info.get("format") != FORMAT:

@@ -132,7 +132,7 @@ def check_index(path: str | os.PathLike):
     index = read_json_object(path)
     files, metadata = index.get("weight_map"), index.get("metadata")
     if not isinstance(files, dict) or not files or not isinstance(metadata, dict):
-        raise OSError(f"{path} is no index of weights: it should hold objects `weight_map` and `metadata`.")
+        raise OSError(f"{path} is not an index of weights: it should hold objects `weight_map` and `metadata`.")
     for tensor, file in files.items():
         if not is_weights_name(file):
             raise ValueError(
@@ -192,7 +192,7 @@ def check_paths(files: Iterable[str], folder: str | os.PathLike | None = None):
     """
     for file in files:
         if not file.endswith(".safetensors"):
-            raise ValueError(f"{file} is no .safetensors file. {NO_PICKLE}.")
+            raise ValueError(f"{file} is not a .safetensors file. {NO_PICKLE}.")
         if folder is not None and not is_inner_path(os.path.relpath(file, folder)):
             raise ValueError(f"{file} is outside of the model's folder {folder}: weights must be inside.")
 
@@ -205,7 +205,9 @@ def tensor_shapes(files: Iterable[str]) -> dict[str, tuple[int, ...]]:
             with safe_open(file, framework="pt") as tensors:
                 shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
         except SafetensorError as error:
-            raise OSError(f"{file} is no safetensors file, or damaged ({error}): download or save it again.") from error
+            raise OSError(
+                f"{file} is not a safetensors file, or is damaged ({error}): download or save it again."
+            ) from error
     return shapes
 
 

@@ -272,8 +272,8 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         if bool((is_outside & is_given.unsqueeze(1)).any()):
             row = int((is_outside & is_given.unsqueeze(1)).any(dim=1).nonzero()[0])
             raise ValueError(
-                f"Row {row}: `start_positions` and `end_positions` {wanted[row].tolist()} are no words of the context. "
-                "Give -100 to leave the example out; for questions without an answer, load the model with "
+                f"Row {row}: `start_positions` and `end_positions` {wanted[row].tolist()} are not words of the "
+                "context. Give -100 to leave the example out; for questions without an answer, load the model with "
                 "allow_no_answer=True and give the position of the first <S>."
             )
         wanted = wanted.masked_fill(~is_given.unsqueeze(1), -100)

@@ -148,7 +148,7 @@ class ElmoHighwayLSTMLayer(nn.Module):
 
 class ElmoAlternatingLSTM(nn.Module):
     """
-    A deep LSTM over sentences of different lengths whose layers read forward and backward by turns, with highway
+    A deep LSTM over sentences of different lengths whose layers alternate between forward and backward, with highway
     connections (He et al. 2017).
 
     Args:

@@ -44,7 +44,7 @@ def read_vocabulary(path: str | os.PathLike) -> list[str]:
         with open(path, encoding="utf-8", newline="\n") as file:
             words = [line.rstrip("\r\n") for line in file]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no vocabulary: it is not UTF-8 text ({error}).") from error
+        raise ValueError(f"{path} is not a vocabulary: it is not UTF-8 text ({error}).") from error
     return [word for word in words if word != TERMINATOR]
 
 
@@ -69,7 +69,7 @@ def index_words(words: Iterable[str], required: Iterable[str]) -> dict[str, int]
         if "\n" in word or word.endswith("\r"):
             raise ValueError(f"Word {word_id} of the vocabulary, {word!r}, holds a line break.")
         if NONCHARACTER in word:
-            raise ValueError(f"Word {word_id} of the vocabulary, {word!r}, holds U+FFFF, which is no character.")
+            raise ValueError(f"Word {word_id} of the vocabulary, {word!r}, holds U+FFFF, which is not a character.")
         if index.setdefault(word, word_id) != word_id:
             raise ValueError(f"The vocabulary holds {word!r} twice, as word {index[word]} and as word {word_id}.")
     if missing := [word for word in required if word not in index]:
@@ -141,7 +141,7 @@ def load_backend(path: str | os.PathLike) -> Tokenizer:
         with rust_errors():
             tokenizer = Tokenizer.from_file(os.fspath(path))
     except Exception as error:  # the Rust library raises plain exceptions
-        raise ValueError(f"{path} is no tokenizer file: {error}; download or save it again.") from error
+        raise ValueError(f"{path} is not a tokenizer file: {error}; download or save it again.") from error
     tokenizer.no_truncation()  # both are arguments of a call
     tokenizer.no_padding()
     return tokenizer

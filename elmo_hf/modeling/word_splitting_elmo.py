@@ -246,7 +246,7 @@ def check_word_lengths(name: str, text: str, splitting: str, segmenter: str) -> 
     if longest > MAX_WORD_LENGTH:
         raise ValueError(
             f"`{name}` has {longest:,} characters without a blank, and a word may have {MAX_WORD_LENGTH:,} at most: "
-            "split or leave out what is no text, or give words (`is_split_into_words=True`)."
+            "split or leave out what is not text, or give words (`is_split_into_words=True`)."
         )
 
 

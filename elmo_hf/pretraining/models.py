@@ -83,7 +83,7 @@ def starting_point(
     """
     if from_model is not None:
         if fields:
-            raise ValueError(f"With a model to go on from, {', '.join(fields)} cannot be set: its config says.")
+            raise ValueError(f"{', '.join(fields)} cannot be set with a model to continue from: its config has them.")
         if (vocab is not None) != extend_vocabulary:
             raise ValueError("A vocabulary for an existing model extends it: give both --vocab and --extend-vocab.")
         model, tokenizer = load_language_model(from_model)
@@ -91,7 +91,7 @@ def starting_point(
     if extend_vocabulary:
         raise ValueError("A vocabulary can be extended only of an existing model: give --from too.")
     if vocab is None:
-        raise ValueError("A fresh model needs its words: give --vocab (`elmo-hf vocab` makes one).")
+        raise ValueError("A new model needs a vocabulary: give --vocab (`elmo-hf vocab` makes one).")
     tokenizer = ElmoTokenizer(vocab=read_vocabulary(vocab), **(tokenizer_options or {}))
     return ElmoForPreTraining(build_config(size, tokenizer.vocab_size, recipe, **(fields or {}))), tokenizer
 

@@ -157,7 +157,7 @@ class Run:
             run = cls(folder, ElmoForPreTraining(ElmoConfig.from_pretrained(folder)), tokenizer, description)
             if not run.trainer.resume():
                 raise RunError(
-                    f"{folder} has no complete checkpoint: the run never began; remove the folder and start anew."
+                    f"{folder} has no complete checkpoint: the run never began; remove the folder and start again."
                 )
             if process.is_main_process and changes:
                 write_atomically(folder / RUN, json.dumps(description, indent=2))
@@ -220,7 +220,7 @@ def _check_unchanged(description: dict[str, Any]):
 
 def _refuse_run(folder: Path):
     if (folder / RUN).exists():
-        raise RunError(f"{folder} already holds a run: go on with --resume, or name another folder.")
+        raise RunError(f"{folder} already holds a run: continue with --resume, or name another folder.")
     refuse_used(folder)
 
 
@@ -277,7 +277,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
     try:
         return json.loads((folder / RUN).read_text("utf-8"))
     except FileNotFoundError:
-        raise RunError(f"{folder} holds no run ({RUN} is missing): leave --resume away to begin one.") from None
+        raise RunError(f"{folder} holds no run ({RUN} is missing): leave out --resume to start one.") from None
 
 
 __all__ = ["Run", "RunText"]

@@ -228,11 +228,15 @@ class CardContent(NamedTuple):
         return {}
 
     def _limits(self) -> list[str]:
-        limits = ["It knows what its texts say, with their views and their gaps, and nothing since."]
+        limits = ["It reflects its training texts, with their views and gaps, and knows nothing that is newer."]
         if task_of(self.config) == "feature-extraction":
-            limits.append("One sentence a sequence: a word sees the words of its own sentence.")
+            limits.append(
+                "Each sentence is a separate sequence: the vector of a word depends only on its own sentence."
+            )
         else:
-            limits.append("The results are of texts like those it was trained on; on others expect less.")
+            limits.append(
+                "The results were measured on texts like those it was trained on; on other texts expect lower ones."
+            )
         return limits
 
 

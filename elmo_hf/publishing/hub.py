@@ -36,7 +36,7 @@ BUSY = {408, 429, 500, 502, 503, 504}
 MEANINGS = {
     401: "it does not know you: log in with `hf auth login`, or set HF_TOKEN to a token that is valid",
     400: "something is wrong with what was asked for",
-    403: "your token does not allow this: make one that does",
+    403: "your token does not allow this: create one that does",
     409: "somebody else is writing there: try again",
     412: "somebody else has written there: try again",
     413: "a file is too large",
@@ -70,7 +70,7 @@ def push_model(
         The address of the commit or of the pull request.
     """
     if create_pr and revision:
-        raise HubError("A pull request is made to the main branch: leave the revision away.")
+        raise HubError("A pull request goes to the main branch: leave out the revision.")
     api = _api(token)
     with _hub_errors(repo, revision), tempfile.TemporaryDirectory() as stage:
         if "/" not in repo:
@@ -169,7 +169,7 @@ def _hub_errors(repo: str, revision: str | None = None) -> Generator[None]:
     except (ModelError, FolderError):
         raise
     except HFValidationError as error:
-        raise HubError(f"{repo!r} is no name of a repository: {error}") from error
+        raise HubError(f"{repo!r} is not the name of a repository: {error}") from error
     except (OfflineModeIsEnabled, LocalTokenNotFoundError, HTTPError) as error:
         raise HubError(_meaning(error, repo, revision)) from error
     except ValueError as error:  # of the client: metadata that the Hub refuses, a file that would be outside its folder

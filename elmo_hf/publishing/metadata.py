@@ -34,7 +34,7 @@ def check_metadata(entries: Mapping[str, Any]):
     """
     for language in _listed(entries, "language"):
         if not LANGUAGE.fullmatch(language):
-            raise ModelError(f"language: {language!r} is no code of ISO 639, as en, zh or pt-br.")
+            raise ModelError(f"language: {language!r} is not a code of ISO 639, such as en, zh or pt-br.")
     for licence in _listed(entries, "license"):
         if licence not in LICENSES:
             raise ModelError(
@@ -44,7 +44,7 @@ def check_metadata(entries: Mapping[str, Any]):
     for entry in ("datasets", "base_model"):
         for name in _listed(entries, entry):
             if not NAME.fullmatch(name):
-                raise ModelError(f"{entry}: {name!r} is no name on the Hub, as owner/name.")
+                raise ModelError(f"{entry}: {name!r} is not a name on the Hub, such as owner/name.")
     for model in entries.get("model-index", []):
         for result in model["results"]:
             for metric in result["metrics"]:
@@ -58,7 +58,7 @@ def _listed(entries: Mapping[str, Any], name: str) -> list[str]:
     values = [] if value is None else value if isinstance(value, list) else [value]
     for one in values:
         if not isinstance(one, str):  # YAML reads `no`, for Norwegian, as false
-            raise ModelError(f"{name}: {one!r} is no text: put it into quotation marks.")
+            raise ModelError(f"{name}: {one!r} is not text: put it into quotation marks.")
     return values
 
 

@@ -117,7 +117,7 @@ def _check_weights(config: ElmoConfig, shapes: dict[str, tuple[int, ...]]):
 def _check_files(folder: Path) -> list[str]:
     """The names of all files. Raises an error if a file that a repository needs is missing."""
     if not folder.is_dir():
-        raise ModelError(f"{folder} is no folder: name one that holds a model.")
+        raise ModelError(f"{folder} is not a folder: name one that holds a model.")
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     for pattern, remedy in NEEDED.items():
         if not any(fnmatch(file, pattern) for file in names):

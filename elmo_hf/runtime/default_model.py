@@ -20,7 +20,7 @@ def default_model() -> str:
 
 
 def find_model(name: str) -> str:
-    """What to load for a name on the command line: the model that comes with this package answers to its own too."""
+    """The folder or name to load for a name on the command line. The model of this package can be named too."""
     return default_model() if name == NAME and not os.path.exists(name) else name
 
 

@@ -1,4 +1,4 @@
-"""HDF5 on a disk that may be full."""
+"""Writes HDF5 to a disk that may be full."""
 
 import io
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 
 class PatientFile(io.FileIO):
     """
-    A file that accepts all that is written even if the disk is full, and tells later: call `check()` from time to time
-    and after `h5py.File(patient_file, "w")` is closed. An error at once would be ignored by h5py, and would end the
-    process when the file is closed.
+    A file that accepts all writes even if the disk is full, and reports the error later: call `check()` from time to
+    time and after `h5py.File(patient_file, "w")` is closed. h5py ignores errors of single writes, and an error when the
+    file is closed would end the process.
     """
 
     _error: OSError | None = None
 
     def check(self):
-        """Raises what went wrong."""
+        """Raises the first error of a write."""
         if self._error is not None:
             raise self._error
 

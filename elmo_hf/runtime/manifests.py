@@ -1,4 +1,4 @@
-"""Manifests of checkpoints: the size and the SHA-256 of every file, by which damage is noticed."""
+"""Manifests of checkpoints: the size and the SHA-256 of every file, to detect damage."""
 
 import hashlib
 import json
@@ -12,11 +12,11 @@ MANIFEST = "checkpoint.json"
 
 def write_manifest(checkpoint: Path, information: dict[str, Any]):
     """
-    Lists all files of a checkpoint that is otherwise complete.
+    Writes the manifest of a checkpoint, whose other files are complete.
 
     Args:
-        checkpoint: Its folder.
-        information: Stored beside the list.
+        checkpoint: The folder of the checkpoint.
+        information: Further values to store.
     """
     files = {
         str(path.relative_to(checkpoint)): {"size": path.stat().st_size, "sha256": _sha256(path)}
@@ -30,7 +30,7 @@ def write_manifest(checkpoint: Path, information: dict[str, Any]):
 
 
 def read_manifest(checkpoint: Path) -> dict[str, Any]:
-    """What [`write_manifest`] was given, and `files`."""
+    """The `information` of [`write_manifest`], and `files`."""
     return json.loads((checkpoint / MANIFEST).read_text("utf-8"))
 
 
@@ -40,7 +40,7 @@ def is_complete(checkpoint: Path) -> bool:
 
 
 def is_intact(checkpoint: Path) -> bool:
-    """Whether all files of a checkpoint are, byte for byte, those that were written. Reads all of them."""
+    """Whether all files of a checkpoint have the bytes that were written. Reads all of them."""
     return is_complete(checkpoint) and _matches(checkpoint, lambda path, file: _sha256(path) == file["sha256"])
 
 

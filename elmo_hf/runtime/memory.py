@@ -1,4 +1,4 @@
-"""Returns freed memory to the system, and keeps the garbage collector from scanning old objects."""
+"""Returns freed memory to the system, and prevents the garbage collector from scanning old objects."""
 
 import ctypes
 import gc
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 def release_freed_memory():
     """
-    Makes the C library (glibc) return freed memory to the system. By default it keeps freed blocks, which later tensors
-    of other sizes do not always fit into, so that memory grows from shard to shard.
+    Makes the C library (glibc) return freed memory to the system. By default it retains freed blocks. Later tensors of
+    other sizes do not always fit into them, so that memory grows from shard to shard.
     """
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none

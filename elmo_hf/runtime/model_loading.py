@@ -51,7 +51,7 @@ def precision_options(name: str, precision: Precision | None) -> dict[str, Any]:
     if precision == "int8":
         return {} if is_int8 else {"quantization_config": ElmoInt8Config()}
     if is_int8:
-        raise ModelError(f"{name} was saved as int8 and cannot be had in {precision}: take --precision int8.")
+        raise ModelError(f"{name} was saved as int8 and cannot be loaded in {precision}: take --precision int8.")
     return {"dtype": DTYPES[precision]}
 
 
@@ -70,7 +70,7 @@ def loading_errors(name: str) -> Generator[None]:
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
-    """The device with a name, after a trial; the CPU if there is no name."""
+    """The device with a name, after a test that it works; the CPU if there is no name."""
     try:
         device = torch.device("cpu" if name is None else name)
         torch.ones(1, device=device).item()

@@ -1,4 +1,4 @@
-"""Models by the names that a command line gives them, looked for before anything is loaded."""
+"""Finds the model that a command line names, before anything is loaded."""
 
 import os
 import re
@@ -15,11 +15,11 @@ SECONDS = 10  # for the Hub to answer
 
 def find_named_model(name: str | None) -> str:
     """
-    What to load for a name on the command line, or the reason why there is nothing to load. Of a name on the Hub one
-    request tells; where the Hub does not answer, what was downloaded before is taken.
+    The folder or name to load for a name on the command line. Raises an error if there is no such model. For a name on
+    the Hub this takes one request; if the Hub does not answer, an earlier download is used.
 
     Args:
-        name: A folder, a name on the Hub, or that of a model that comes with this package. Default: the English one.
+        name: A folder, a name on the Hub, or the name of the model that comes with this package. Default: that model.
     """
     if name is None:
         return default_model()
@@ -42,14 +42,14 @@ def _look_up(name: str):
     try:
         HfApi().model_info(name, timeout=SECONDS)
     except GatedRepoError as error:
-        raise ModelError(f"{nothing}; on the Hub, {name} is open to those only whom its owner lets in.") from error
+        raise ModelError(f"{nothing}; on the Hub, {name} is gated: ask its owner for access.") from error
     except (HTTPError, OSError) as error:
         if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 404):
             raise ModelError(f"{nothing}, and no model {name} on the Hub that your token may see.") from error
         if not isinstance(try_to_load_from_cache(name, "config.json"), str):
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise ModelError(f"{nothing}, and the Hub cannot be asked for it ({reason}).") from error
-        constants.HF_HUB_OFFLINE = True  # no file is asked for again and again
+            raise ModelError(f"{nothing}, and the Hub cannot be reached ({reason}).") from error
+        constants.HF_HUB_OFFLINE = True  # do not repeat the request for every file
 
 
 __all__ = ["find_named_model"]

@@ -79,7 +79,7 @@ def available_cores(topology: str = "/sys/devices/system/cpu/cpu{}/topology/thre
         return os.cpu_count() or 1
     processors = os.sched_getaffinity(0)
     try:
-        return len({Path(topology.format(number)).read_text() for number in processors})
+        return len({Path(topology.format(processor)).read_text() for processor in processors})
     except OSError:
         return len(processors)
 

@@ -75,7 +75,7 @@ def test_bad_questions_and_corpora_are_refused():
         neighbors_table(toy_embedder(), [], [QUESTION])
     with pytest.raises(TextError, match="none of the words castle"):
         neighbors_table(toy_embedder(), CORPUS, ["a **castle**"])
-    with pytest.raises(ValueError, match="at least one word"):
+    with pytest.raises(ValueError, match="at least one sentence with"):
         neighbors_table(toy_embedder(), CORPUS, [])
     with pytest.raises(ValueError, match="`k` must be 1 or more"):
         neighbors_table(toy_embedder(), CORPUS, [QUESTION], k=0)

@@ -80,7 +80,7 @@ def test_seeds_repeat_and_differ():
     both = run(0, 1)
     np.testing.assert_array_equal(both[:1], run(0))
     assert (both[0] != both[1]).any()
-    with pytest.raises(ValueError, match="Each seed is used once"):
+    with pytest.raises(ValueError, match="one or more different numbers"):
         run(1, 1)
 
 

@@ -177,7 +177,7 @@ def test_missing_files_are_named(tmp_path):
         read_senses(path)
     with pytest.raises(TextError, match=r"No such file: no\.txt"):
         read_senses(path, keys="no.txt")
-    with pytest.raises(TextError, match="no XML file"):
+    with pytest.raises(TextError, match="not an XML file"):
         read_senses(write(tmp_path, PLAIN), keys="no.txt")
 
 

@@ -56,5 +56,5 @@ def test_a_text_without_frequent_words_has_no_self_similarity():
 
 
 def test_a_text_of_one_word_is_refused():
-    with pytest.raises(TextError, match="two words or more"):
+    with pytest.raises(TextError, match="two or more words"):
         layer_similarity(toy_embedder(), [["the"], ["the"], []])

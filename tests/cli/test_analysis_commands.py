@@ -138,7 +138,7 @@ def test_a_table_of_neighbours_is_printed(run):
         ((*SENSES, "--work", "folder"), "folder exists and holds no analysis"),
         (("analyze", "senses", "text.txt", "--test-share", "0.2"), "text.txt is in none of the three formats"),
         (("analyze", "senses", "no.tsv", "--test-share", "0.2"), "No such file: no.tsv"),
-        ((*PROBE[:3], "text.txt", "--model", "folder"), "text.txt, line 2: 3 columns, and 5 in the lines before"),
+        ((*PROBE[:3], "text.txt", "--model", "folder"), "text.txt, line 2: 3 columns, but 5 in the lines before"),
         ((*PROBE[:4], "--tag-column", "x"), "the columns of train.conll have no names"),
         ((*PROBE, "--model", "no-model", "--epochs", "0"), "`epochs` must be 1 or more, found 0"),
         ((*SAMPLES, "--shares", "0,1"), "shares are numbers above 0 and at most 1, separated by commas, found '0,1'"),

@@ -101,7 +101,7 @@ def test_roles_are_trained_and_predicted_for_marked_listed_and_found_predicates(
         "finetune", "roles", "--train", tmp_path / "bad.conll", "--dev", source, "--out", tmp_path / "x"
     )
     assert code == 2
-    assert "bad.conll, line 3: 0 columns of roles, and the sentence has 1 predicate" in error
+    assert "bad.conll, line 3: 0 columns of roles, but the sentence has 1 predicate" in error
 
 
 @pytest.mark.medium

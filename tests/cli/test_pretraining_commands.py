@@ -236,7 +236,7 @@ RESUME = ["--resume", "--out"]
         (["text.txt", "--segmenter", "nonsense"], "segmenter"),
         (["text.txt", "--vocab", "missing.txt"], "missing.txt"),
         (["text.txt", "--vocab", "used"], "used"),
-        (["text.txt", "--vocab", "binary"], "binary is no vocabulary"),
+        (["text.txt", "--vocab", "binary"], "binary is not a vocabulary"),
         (["text.txt", "--vocab", "text.txt"], "vocabulary"),
         (["text.txt", "--vocab", "words.txt"], "lacks <S>, </S>, <UNK>"),
         (["text.txt", "--extend-vocab"], "--from"),
@@ -276,7 +276,7 @@ def test_a_folder_with_a_run_is_not_begun_again(run, refused, text, words, tmp_p
     arguments = command_line(text, words, tmp_path / "run", steps=1)
     assert run(*arguments)[0] == 0
     before = files(tmp_path)
-    assert "already holds a run: go on with --resume" in refused(*arguments)
+    assert "already holds a run: continue with --resume" in refused(*arguments)
     for change, message in (("learning_rat=1", "learning_rat"), ("learning_rate=x", "learning_rate")):
         assert message in refused("pretrain", *RESUME, tmp_path / "run", "--set", change)
     assert "'batch_size': 2" in refused("pretrain", *RESUME, tmp_path / "run", "--batch-size", 3)

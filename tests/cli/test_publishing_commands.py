@@ -22,7 +22,7 @@ def test_a_card_that_was_written_by_hand_is_replaced_only_by_force(run, refused,
 
 
 def test_what_the_hub_would_refuse_is_refused(refused, folder, tmp_path):
-    assert "language: 'english' is no code of ISO 639" in refused("card", folder, "--language", "english")
+    assert "language: 'english' is not a code of ISO 639" in refused("card", folder, "--language", "english")
     assert "license: 'free' is not on the Hub's list" in refused("card", folder, "--license", "free")
     assert not (folder / "README.md").exists()
 
@@ -32,4 +32,4 @@ def test_a_folder_without_a_model_is_refused(refused, tmp_path):
     assert "config.json" in refused("card", tmp_path / "empty")
     assert "missing" in refused("card", tmp_path / "missing")
     assert "holds no config.json: save a model there" in refused("push", tmp_path / "empty", "me/model")
-    assert "missing is no folder" in refused("push", tmp_path / "missing", "me/model")
+    assert "missing is not a folder" in refused("push", tmp_path / "missing", "me/model")

@@ -231,7 +231,7 @@ def test_a_full_disk_is_one_line_and_costs_nothing(runs, ending, most):
     line = full["errors"].splitlines()[-1]
     assert line.startswith("elmo-hf: ")
     assert f"{ending}-{most}-full.{ending} could not be written (" in line
-    assert "make room, and go on with --resume" in line
+    assert "make room, and continue with --resume" in line
     assert "Traceback" not in full["errors"]
     assert not digests(full, f"{ending}-{most}-")
     assert resumed["code"] == 0, resumed["errors"]
@@ -281,13 +281,13 @@ def begun(text, tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": "top"}, "was begun with layers 'mix', and not 'top'"),
-        ({"pooling": "mean"}, "was begun with pooling None, and not 'mean'"),
-        ({"dtype": "float16"}, "was begun with dtype 'float32', and not 'float16'"),
-        ({"batch_tokens": 100}, "was begun with batch_tokens"),
-        ({"pretokenized": True}, "was begun with pretokenized False"),
-        ({"embedder": toy_embedder(seed=1)}, "was begun with model"),
-        ({"embedder": toy_embedder(cell_clip=0.1)}, "was begun with model"),
+        ({"layers": "top"}, "was started with layers 'mix', not 'top'"),
+        ({"pooling": "mean"}, "was started with pooling None, not 'mean'"),
+        ({"dtype": "float16"}, "was started with dtype 'float32', not 'float16'"),
+        ({"batch_tokens": 100}, "was started with batch_tokens"),
+        ({"pretokenized": True}, "was started with pretokenized False"),
+        ({"embedder": toy_embedder(seed=1)}, "was started with model"),
+        ({"embedder": toy_embedder(cell_clip=0.1)}, "was started with model"),
     ],
     ids=["layers", "pooling", "dtype", "batch_tokens", "pretokenized", "weights", "config"],
 )
@@ -298,10 +298,10 @@ def test_other_settings_are_refused_on_resume(text, begun, options, message):
 
 def test_a_changed_input_is_refused_on_resume(text, begun, tmp_path):
     text.write_text(TEXT + "more\n", "utf-8")
-    with pytest.raises(RunError, match="was begun with bytes of input"):
+    with pytest.raises(RunError, match="was started with bytes of input"):
         embed(text, begun, resume=True)
     text.write_text(TEXT[::-1], "utf-8")  # of the same size
-    with pytest.raises(RunError, match=r"input is not the one that the run in .* was begun with"):
+    with pytest.raises(RunError, match=r"input is not the one that the run in .* was started with"):
         embed(text, begun, resume=True)
     text.write_text(TEXT, "utf-8")
     moved = text.rename(tmp_path / "elsewhere.txt")
@@ -309,7 +309,7 @@ def test_a_changed_input_is_refused_on_resume(text, begun, tmp_path):
 
 
 def test_a_run_that_was_stopped_is_not_begun_again_unasked(text, begun):
-    with pytest.raises(RunError, match=r"out\.npz\.parts is of a run that was stopped: go on with --resume"):
+    with pytest.raises(RunError, match=r"out\.npz\.parts belongs to a run that was stopped: continue with --resume"):
         embed(text, begun)
 
 
@@ -355,7 +355,7 @@ def test_a_run_killed_before_its_first_shard_is_begun_anew_with_other_settings(t
 
 
 def test_overwrite_begins_a_stopped_run_anew_with_other_settings(text, begun, tmp_path):
-    with pytest.raises(RunError, match="begin anew with --overwrite"):
+    with pytest.raises(RunError, match="start over with --overwrite"):
         embed(text, begun, resume=True, layers="top")
     embed(text, begun, overwrite=True, layers="top")
     embed(text, tmp_path / "whole.npz", layers="top")

@@ -62,9 +62,9 @@ def test_json_lines_hold_the_same(tmp_path):
         ("(1|(0)", "(0)", r"line 4: 1\) closes a bracket that was never opened"),
         ("- 1)", "- 1", r"line 4: brackets look like"),
         ("- 1)", "- (x)", r"line 4: brackets look like"),
-        ("nw/x 1 1 fed - - - -", "nw/x 1 1 fed", r"line 8: 4 columns, and CoNLL-2012 has 5 or more"),
+        ("nw/x 1 1 fed - - - -", "nw/x 1 1 fed", r"line 8: 4 columns, but CoNLL-2012 has 5 or more"),
         ("#end document\n", "", r"line 1: the document that begins here has no #end document"),
-        ("#end document\n", "#begin document (y)\n", r"line 10: a document begins here, and the one of .*line 1"),
+        ("#end document\n", "#begin document (y)\n", r"line 10: a document begins here, but the one of .*line 1"),
         ("#begin document (nw/x); part 001\n", "", r"line 1: a line outside of a document"),
     ],
 )

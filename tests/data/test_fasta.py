@@ -38,7 +38,7 @@ def test_an_empty_sequence_is_a_record(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (">a\nMK-T\n", r"line 2: a sequence should be letters, found '-'\. Gaps"),
+        (">a\nMK-T\n", r"line 2: a sequence should be letters, found '-'\. Remove the gaps"),
         (">a\nMK\nM1\n", r"line 3: a sequence should be letters, found '1'"),
         (">a\nM*\nK\n", r"line 1: a sequence has a stop"),
         (">\nMK\n", r"line 1: a sequence should have a name"),

@@ -41,21 +41,21 @@ def test_json_lines_hold_the_same(tmp_path):
 def test_columns_without_roles_name_the_predicates_to_predict(tmp_path):
     source = write(tmp_path, "1\tAnna\t-\t-\n2\tleft\t-\tV\n")
     assert read_role_sentences(source, with_tags=False) == [RoleSentence(["Anna", "left"], [1])]
-    with pytest.raises(TextError, match=r"line 1: 0 columns of roles, and the sentence has 1 predicate "):
+    with pytest.raises(TextError, match=r"line 1: 0 columns of roles, but the sentence has 1 predicate "):
         read_roles(source)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("B-ARG1\tB-ARG0\n", "B-ARG1\n", r"line 4: 1 column of roles, and the sentence has 2 predicates"),
-        ("\tleave.01\t", "\t-\t", r"line 2: 2 columns of roles, and the sentence has 1 predicate "),
-        ("B-ARG1\tB-ARG0", "O\tB-ARG0", r"line 5: I-ARG1 continues a role, and the tag before it is O"),
-        ("I-ARG1", "I-ARG2", r"line 5: I-ARG2 continues a role, and the tag before it is B-ARG1"),
+        ("B-ARG1\tB-ARG0\n", "B-ARG1\n", r"line 4: 1 column of roles, but the sentence has 2 predicates"),
+        ("\tleave.01\t", "\t-\t", r"line 2: 2 columns of roles, but the sentence has 1 predicate "),
+        ("B-ARG1\tB-ARG0", "O\tB-ARG0", r"line 5: I-ARG1 continues a role, but the tag before it is O"),
+        ("I-ARG1", "I-ARG2", r"line 5: I-ARG2 continues a role, but the tag before it is B-ARG1"),
         ("B-ARG1\tB", "ARG1\tB", r"line 4: a tag of a role is O, B-ROLE or I-ROLE, found 'ARG1'"),
-        ("3\thim", "4\thim", r"line 4: the first column is '4', and this is word 3"),
-        ("\n1\tYes", "1\tYes", r"line 6: the first column is '1', and this is word 5"),
-        ("1\tYes\tUH\t-", "1 Yes UH -", r"line 7: 1 column, and there should be number, word"),
+        ("3\thim", "4\thim", r"line 4: the first column is '4', but this is word 3"),
+        ("\n1\tYes", "1\tYes", r"line 6: the first column is '1', but this is word 5"),
+        ("1\tYes\tUH\t-", "1 Yes UH -", r"line 7: 1 column, but there should be number, word"),
         ("\thim\t", "\t\t", r"line 4: the second column, the word, is empty"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_malformed_line_is_named(tmp_path, old, new, message):
         ({"predicates": [4]}, "indices of words, from 0 to 3"),
         ({"predicates": 1}, "indices of words"),
         ({"tags": [SAW]}, "`tags` should be a list of strings for each"),
-        ({"tags": [SAW, LEAVE[:3]]}, "4 words, and 3 tags"),
+        ({"tags": [SAW, LEAVE[:3]]}, "4 words, but 3 tags"),
         ({"tags": [SAW, ["I-V", "O", "O", "O"]]}, "I-V continues a role"),
         ({"words": "Anna"}, "`words` should be a list of strings"),
     ],

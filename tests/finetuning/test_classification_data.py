@@ -75,7 +75,7 @@ def test_datasets_give_the_names_of_their_labels(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.csv", "text,label\na,b\nc\n", r"a\.csv, line 3: 1 column, and 2 names at the top"),
+        ("a.csv", "text,label\na,b\nc\n", r"a\.csv, line 3: 1 column, but 2 names at the top"),
         ("a.csv", 'text,label\n"a,b\n', "unexpected end of data"),
         ("a.csv", "text,label\n", "not a single text"),
         ("a.csv", "", "not a single text"),
@@ -138,7 +138,7 @@ def test_tables_without_names_have_columns_with_numbers(tmp_path, delimiter):
     [
         ("a.csv", {"text_column": 5, "label_column": 0}, r"a\.csv, line 1: there is no column 5, only 2"),
         ("a.csv", {"text_column": 0}, "the numbers of both text and label"),
-        ("b.csv", {"text_column": 0, "label_column": 1}, r"b\.csv, line 3: 1 column, and 2 in the first line"),
+        ("b.csv", {"text_column": 0, "label_column": 1}, r"b\.csv, line 3: 1 column, but 2 in the first line"),
         ("a.jsonl", {"text_column": 0, "label_column": 1}, "only columns of .csv and .tsv"),
     ],
     ids=str,

@@ -60,7 +60,7 @@ def test_results_are_written_as_conll_and_json():
 
 
 def test_what_is_no_head_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="no model with a head"):
+    with pytest.raises(ModelError, match="not a model with a head"):
         load_head(write_bilm(tmp_path / "bilm"))
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_head(str(tmp_path / "nothing"))
@@ -108,7 +108,7 @@ def test_a_head_is_loaded_in_the_precision_that_is_asked_for(tmp_path):
     tokenizer.save_pretrained(tmp_path / "int8")
     for precision in (None, "int8"):
         assert load_head(str(tmp_path / "int8"), precision=precision)[0].elmo.layers[0].is_quantized
-    with pytest.raises(ModelError, match="was saved as int8 and cannot be had in fp32"):
+    with pytest.raises(ModelError, match="was saved as int8 and cannot be loaded in fp32"):
         load_head(str(tmp_path / "int8"), precision="fp32")
 
 

@@ -78,8 +78,8 @@ def test_datasets_give_the_names_of_their_labels(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.conll", "Paris B-LOC\nis\n", r"a\.conll, line 2: 1 column, and 2 in the lines before"),
-        ("a.conll", "EU NNP B-ORG\nsays VBZ\n", "line 2: 2 columns, and 3 in the lines before"),
+        ("a.conll", "Paris B-LOC\nis\n", r"a\.conll, line 2: 1 column, but 2 in the lines before"),
+        ("a.conll", "EU NNP B-ORG\nsays VBZ\n", "line 2: 2 columns, but 3 in the lines before"),
         ("a.conll", "Paris\nis\n", "line 1: a word and its tag should be here, found 'Paris'"),
         ("a.conllu", CONLLU.replace("\tAUX", ""), r"a\.conllu, line 4: CoNLL-U has 10 fields"),
         ("a.conllu", CONLLU.replace("1\tYes", "x\tYes"), r"line 8: the first field .* found 'x'"),
@@ -103,7 +103,7 @@ def test_files_and_fields_that_are_not_there_are_named(tmp_path):
         read_tagged(str(tmp_path / "missing.conll"))
     with pytest.raises(TextError, match=r"no field 'pos' .*: choose one of"):
         read_tagged(write(tmp_path / "a.conllu", CONLLU), field="pos")
-    with pytest.raises(TextError, match="is a folder, and no dataset"):
+    with pytest.raises(TextError, match="is a folder, but not a dataset"):
         read_tagged(str(tmp_path))
 
 

@@ -76,7 +76,7 @@ def test_what_is_not_there_is_told(published, out):
         pull_model("ada/other", out)
     with pytest.raises(HubError, match=r"ada/model has no revision v9: name a branch"):
         pull_model(NAME, out, revision="v9")
-    with pytest.raises(HubError, match="is no name of a repository"):
+    with pytest.raises(HubError, match="is not the name of a repository"):
         pull_model("a/b/c", out)
     assert_nothing_is_left(out)
 

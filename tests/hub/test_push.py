@@ -289,7 +289,7 @@ def test_who_is_not_allowed_is_told_so(hub, push):
         push(token="hf_wrong")
     with pytest.raises(HubError, match="does not allow this"):
         push(token=hub.read_token)
-    with pytest.raises(HubError, match="is no name of a repository"):
+    with pytest.raises(HubError, match="is not the name of a repository"):
         push(repo="a/b/c")
 
 

@@ -153,7 +153,7 @@ def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path):
 
 def test_a_folder_that_is_no_index_is_refused(tmp_path):
     for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(FolderError, match=f"{re.escape(str(folder))} is no index"):
+        with pytest.raises(FolderError, match=f"{re.escape(str(folder))} is not an index"):
             ElmoIndex.load(folder)
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_file_is_refused_by_its_name(tmp_path, name, damage):
     folder = ElmoIndex.build(EMBEDDER, TEXTS, tmp_path / "index").folder
     assert {path.name for path in folder.iterdir()} == set(FILES)
     damage(folder / name)
-    with pytest.raises(FolderError, match=f"{name}|is no index|is damaged"):
+    with pytest.raises(FolderError, match=f"{name}|is not an index|is damaged"):
         all_of(folder)
 
 

@@ -88,7 +88,7 @@ def test_asking_for_a_pickle_is_refused(folder):
 def test_a_pickle_given_by_its_path_is_refused(folder, tmp_path, monkeypatch):
     (folder / "weights.bin").write_bytes(evil_pickle(tmp_path / "marker"))
     config = ElmoConfig.from_pretrained(folder)
-    with pytest.raises(ValueError, match=r"weights\.bin is no \.safetensors file"):
+    with pytest.raises(ValueError, match=r"weights\.bin is not a \.safetensors file"):
         ElmoModel.from_pretrained(folder / "weights.bin", config=config)
     assert not (tmp_path / "marker").exists()
     # Where PEFT is installed, transformers takes the path of a file for a name on the Hub, as of every model.

@@ -149,7 +149,7 @@ def test_only_words_of_the_context_can_be_an_answer_and_the_first_boundary_stand
 @pytest.mark.parametrize("places", [(1, 7), (6, 5), (0, 0), (6, 12), (6, 99), (-1, 6)])
 def test_an_answer_outside_the_context_is_refused(tokenizer, places):
     start, end = (torch.tensor([place]) for place in places)
-    with pytest.raises(ValueError, match=r"Row 0: .* no words of the context"):
+    with pytest.raises(ValueError, match=r"Row 0: .* not words of the context"):
         head()(**pairs(tokenizer, rows=slice(0, 1)), start_positions=start, end_positions=end)
 
 

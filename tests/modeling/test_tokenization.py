@@ -338,7 +338,7 @@ def test_long_texts_and_long_given_words_are_not_refused():
 
 
 def test_a_missing_tokenizer_file_is_no_empty_vocabulary(tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere\.json is no tokenizer file"):
+    with pytest.raises(ValueError, match=r"nowhere\.json is not a tokenizer file"):
         ElmoTokenizer(tokenizer_file=str(tmp_path / "nowhere.json"))
     with pytest.raises(ValueError, match="not both"):
         ElmoTokenizer(vocab=["<S>", "</S>", "<UNK>"], tokenizer_file=str(tmp_path / "nowhere.json"))

@@ -286,7 +286,7 @@ def test_a_folder_with_an_original_vocabulary_alone_is_enough(tmp_path, tokenize
 
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ValueError, match="is no tokenizer file"):
+    with pytest.raises(ValueError, match="is not a tokenizer file"):
         ElmoTokenizer(tokenizer_file=str(tmp_path / "tokenizer.json"))
 
 

@@ -271,7 +271,7 @@ def test_an_existing_model_goes_on_with_more_words(stored, vocabulary):
 @pytest.mark.parametrize(
     ("from_model", "vocab", "options", "message"),
     [
-        (False, False, {}, "A fresh model needs its words: give --vocab"),
+        (False, False, {}, "A new model needs a vocabulary: give --vocab"),
         (False, True, {"extend_vocabulary": True}, "extended only of an existing model: give --from"),
         (False, True, {"size": "huge"}, "no size 'huge'"),
         (False, True, {"fields": {"droput": 0.1}}, "droput"),
@@ -281,7 +281,7 @@ def test_an_existing_model_goes_on_with_more_words(stored, vocabulary):
             True,
             False,
             {"fields": {"dropout": 0.2, "cell_size": 3}},
-            "dropout, cell_size cannot be set: its config says",
+            "dropout, cell_size cannot be set with a model to continue from",
         ),
     ],
 )

@@ -156,7 +156,8 @@ def test_a_folder_in_use_is_refused_and_untouched(begin, tmp_path, kind):
         folder.write_text("precious")
     before = paths_in(tmp_path)
     with pytest.raises(
-        (FolderError, RunError), match="already holds a run: go on with --resume" if kind == "run" else "not an empty"
+        (FolderError, RunError),
+        match="already holds a run: continue with --resume" if kind == "run" else "not an empty",
     ):
         begin(folder, steps=1)
     assert paths_in(tmp_path) == before

@@ -233,12 +233,12 @@ def test_a_card_is_made_here_until_its_mark_is_taken_out(tmp_path):
 @pytest.mark.parametrize(
     ("said", "match"),
     [
-        ({"language": "english"}, "language: 'english' is no code of ISO 639"),
+        ({"language": "english"}, "language: 'english' is not a code of ISO 639"),
         ({"license": "my licence"}, "license: 'my licence' is not on the Hub's list"),
-        ({"datasets": ["not a name"]}, "datasets: 'not a name' is no name on the Hub"),
-        ({"base_model": "a/b/c"}, "base_model: 'a/b/c' is no name"),
-        ({"language": [True]}, "language: True is no text: put it into quotation marks"),
-        ({"license": ["mit", 3]}, "license: 3 is no text"),
+        ({"datasets": ["not a name"]}, "datasets: 'not a name' is not a name on the Hub"),
+        ({"base_model": "a/b/c"}, "base_model: 'a/b/c' is not a name"),
+        ({"language": [True]}, "language: True is not text: put it into quotation marks"),
+        ({"license": ["mit", 3]}, "license: 3 is not text"),
     ],
 )
 def test_metadata_that_the_hub_would_refuse_is_refused_and_nothing_written(said, match, tmp_path):

@@ -57,5 +57,5 @@ def test_without_the_hub_a_model_that_was_loaded_before_is_taken(published, hub,
     assert find_named_model(published) == published
     assert constants.HF_HUB_OFFLINE
     type(tiny_model()).from_pretrained(published)
-    with pytest.raises(ModelError, match=r"There is no folder me/other here, and the Hub cannot be asked for it \("):
+    with pytest.raises(ModelError, match=r"There is no folder me/other here, and the Hub cannot be reached \("):
         find_named_model("me/other")
