@@ -1,7 +1,7 @@
 """
 Freezes repositories as this version publishes them, with the values that they compute:
 
-    python -m tests.frozen.make 2026-11-18
+    python -m tests.frozen.make 2026-11-18-heads
 
 Do this when what is published has changed. Existing archives are never made again.
 """
@@ -16,7 +16,10 @@ import torch
 
 from elmo_hf import (
     ElmoConfig,
+    ElmoForCoreference,
     ElmoForPreTraining,
+    ElmoForQuestionAnswering,
+    ElmoForSemanticRoles,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoTokenizer,
@@ -27,13 +30,17 @@ from tests.models import TINY
 
 FOLDER = Path(__file__).parent
 LABELS = {0: "O", 1: "B-PER", 2: "I-PER"}
+ROLES = {0: "O", 1: "B-A0", 2: "I-A0", 3: "B-A1", 4: "I-A1"}
 MODELS = {
-    "bilm": (ElmoForPreTraining, {"softmax_type": "adaptive", "softmax_cutoffs": [8]}),
+    "bilm": (
+        ElmoForPreTraining,
+        {"softmax_type": "adaptive", "softmax_cutoffs": [8], "sentence_layers": [0, 2], "sentence_size": 3},
+    ),
     "tagger": (
         ElmoForTokenClassification,
         {
             "id2label": LABELS,
-            "label2id": {label: number for number, label in LABELS.items()},
+            "label2id": {label: label_id for label_id, label in LABELS.items()},
             "tag_decoder": "crf",
             "elmo_places": "both",
             "word_vector_size": 3,
@@ -44,6 +51,26 @@ MODELS = {
         ElmoForSequenceClassification,
         {"text_pairs": True, "pair_attention": True, "pooling": "attention", "task_layer_size": 4},
     ),
+    "esim": (
+        ElmoForSequenceClassification,
+        {"text_pairs": True, "pair_attention": "esim", "elmo_places": "both", "task_layer_size": 4, "num_labels": 3},
+    ),
+    "roles": (
+        ElmoForSemanticRoles,
+        {
+            "id2label": ROLES,
+            "label2id": {label: label_id for label_id, label in ROLES.items()},
+            "task_lstm_type": "alternating",
+            "num_task_layers": 2,
+            "task_layer_size": 4,
+            "predicate_size": 3,
+        },
+    ),
+    "coreference": (
+        ElmoForCoreference,
+        {"task_layer_size": 4, "span_size": 5, "max_span_width": 3, "span_ratio": 1.0, "max_antecedents": 4},
+    ),
+    "questions": (ElmoForQuestionAnswering, {"task_layer_size": 4, "allow_no_answer": True}),
 }
 
 
@@ -57,8 +84,8 @@ def freeze(path: Path):
         for seed, (name, (model_class, fields)) in enumerate(MODELS.items()):
             torch.manual_seed(seed)
             model = model_class(ElmoConfig(**(TINY | {"vocab_size": tokenizer.vocab_size} | fields)))
-            for parameter in model.parameters():  # biases and mixes too are worth looking at
-                parameter.data += 0.1 * torch.randn_like(parameter)
+            for tensor in [*model.parameters(), *model.buffers()]:  # biases, mixes and poolings too
+                tensor.data += 0.1 * torch.randn_like(tensor)
             model.save_pretrained(stage / "saved" / name)
             tokenizer.save_pretrained(stage / "saved" / name)
             (stage / "made" / name).mkdir(parents=True)

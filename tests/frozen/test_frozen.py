@@ -34,7 +34,7 @@ def assert_same_numbers(found: dict, folder: Path):
 
 
 def test_those_that_were_published_are_there():
-    assert [path.name for path in ARCHIVES] == ["2026-11-18.tar.xz", "2026-11.zip"]
+    assert [path.name for path in ARCHIVES] == ["2026-11-18-heads.tar.xz", "2026-11-18.tar.xz", "2026-11.zip"]
 
 
 @pytest.mark.parametrize("trust_remote_code", [False, True])
