@@ -196,7 +196,8 @@ class ElmoConfig(PreTrainedConfig):
         elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head uses ELMo: in the input of its task
             layers, [x; ELMo], in their output, [h; ELMo], or nowhere, as a baseline. Each place has a mixer of its
             own, with `mixer_weights` and `mixer_layer_norm`.
-        elmo_dropout (`float`): Dropout on a head's ELMo vectors, in training only.
+        elmo_dropout (`float`, *optional*): Dropout on a head's ELMo vectors, in training only. Default: 0.5, for pairs
+            of texts 0.2.
         mixer_l2 (`float`): How strongly a head's loss pulls its mixing weights towards the mean of the layers.
         word_vector_size (`int`, *optional*): Size of the static word vectors of a head; `None`: it has none.
         num_word_vectors (`int`, *optional*): Size of the vocabulary of the head's own tokenizer, whose `input_ids` are
@@ -283,7 +284,7 @@ class ElmoConfig(PreTrainedConfig):
 
     freeze_bilm: bool = True
     elmo_places: Literal["input", "output", "both", "none"] = "input"
-    elmo_dropout: float | int = 0.5
+    elmo_dropout: float | int | None = None
     mixer_l2: float | int = 0.001
     word_vector_size: int | None = None
     num_word_vectors: int | None = None
@@ -340,6 +341,13 @@ class ElmoConfig(PreTrainedConfig):
                 f"The config is malformed ({type(error).__name__}: {error!s:.200}): check its config.json, or download "
                 "or save it again."
             ) from error
+
+    @property
+    def effective_elmo_dropout(self) -> float:
+        """`elmo_dropout`, or its default: docs/decisions/pair-dropout.md has the numbers."""
+        if self.elmo_dropout is not None:
+            return self.elmo_dropout
+        return 0.2 if self.text_pairs else 0.5
 
     @property
     def uses_characters(self) -> bool:
@@ -428,8 +436,9 @@ class ElmoConfig(PreTrainedConfig):
         if self.num_highway_layers < 0:
             raise ValueError(f"`num_highway_layers` must be 0 or more, found {self.num_highway_layers}.")
         for name in ("dropout", "mixer_dropout", "elmo_dropout", "classifier_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 0 and less than 1, found {getattr(self, name)}.")
+            share = getattr(self, name)
+            if share is not None and not 0 <= share < 1:
+                raise ValueError(f"`{name}` must be at least 0 and less than 1, found {share}.")
 
     def _check_characters(self):
         if not self.char_filters:

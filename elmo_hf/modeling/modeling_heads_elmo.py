@@ -33,6 +33,7 @@ from .task_layers_elmo import (
     ElmoCRF,
     ElmoCrossAttention,
     ElmoMaxoutClassifier,
+    ElmoPairDropout,
     ElmoTaskLinear,
     ElmoTaskLSTM,
 )
@@ -121,9 +122,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         raise NotImplementedError
 
     def _mixer(self) -> ElmoMixer:
-        config = self.config
-        layers = config.num_hidden_layers + 1
-        return ElmoMixer(layers, config.mixer_weights, config.mixer_layer_norm, config.elmo_dropout)
+        config, dropout = self.config, self.config.effective_elmo_dropout
+        mixer = ElmoMixer(config.num_hidden_layers + 1, config.mixer_weights, config.mixer_layer_norm, dropout)
+        if config.text_pairs:
+            mixer.dropout = ElmoPairDropout(dropout)
+        return mixer
 
     def _freeze(self):
         if self.config.freeze_bilm and self.config.elmo_places != "none":
@@ -447,6 +450,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
         size = config.task_layer_size
+        self.word_dropout = ElmoPairDropout(config.classifier_dropout) if config.text_pairs else self.dropout
         self.cross_attention = self.biattention = self.esim = self.pooling = None
         if config.pair_attention == "esim":
             self.esim = ElmoEsim(self._output_size, size, config.classifier_dropout)
@@ -522,12 +526,12 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         """One vector per text or pair `(batch, size)` from `words` `(sentences, longest, task_size)`."""
         if self.esim is not None:
             # As in the paper, [h; ELMo] comes before the attention, which then sees the layers of the biLM too.
-            words = self._add_output_mix(self.dropout(words), layers, sentences)
+            words = self._add_output_mix(self.word_dropout(words), layers, sentences)
             return self.dropout(self.esim(words, sentences.mask))
         for attention in (self.cross_attention, self.biattention):
             if attention is not None:
-                words = attention(self.dropout(words), sentences.mask)  # (sentences, longest, 2 * task_layer_size)
-        words = self._add_output_mix(self.dropout(words), layers, sentences)
+                words = attention(self.word_dropout(words), sentences.mask)  # (sentences, longest, 2 * task_layer_size)
+        words = self._add_output_mix(self.word_dropout(words), layers, sentences)
         assert self.pooling is not None
         pooled = self.pooling(words, sentences.mask)  # (sentences, pooling.output_size)
         if self.config.text_pairs:

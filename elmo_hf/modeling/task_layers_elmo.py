@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 from transformers import initialization as init
 
 from .products_elmo import autocast_dtype, linear, matmul, product_dtype, without_autocast
@@ -255,6 +256,20 @@ class ElmoBiattention(nn.Module):
         return self.integrate(torch.cat([words, words - attended, words * attended], dim=-1), mask)
 
 
+class ElmoPairDropout(nn.Dropout):
+    """
+    Dropout that drops the same dimensions in all words of both texts of a pair, in training only. A word that both texts
+    have then stays the same in both, and attention between them can find it.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(2 * pairs, words, size)` → the same shape; the two texts of a pair are adjacent."""
+        if not self.training:
+            return input
+        pairs = input.reshape(len(input) // 2, 2 * input.shape[1], input.shape[2])  # (pairs, 2 * words, size)
+        return functional.dropout1d(pairs.mT, self.p).mT.reshape(input.shape)
+
+
 class ElmoCrossAttention(nn.Module):
     """
     The attention between two sentences of ESIM (Chen et al. 2017): a BiLSTM reads each word and what it attends to in
@@ -459,6 +474,7 @@ __all__ = [
     "ElmoCrossAttention",
     "ElmoHighwayLSTMLayer",
     "ElmoMaxoutClassifier",
+    "ElmoPairDropout",
     "ElmoTaskLSTM",
     "ElmoTaskLSTMLayer",
     "ElmoTaskLinear",

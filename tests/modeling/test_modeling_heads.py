@@ -484,3 +484,9 @@ def test_a_head_without_elmo_says_so_where_its_bilm_is_asked_for():
             use()
     model.quantize()
     model.pack_weights(False)
+
+
+@pytest.mark.parametrize(("fields", "dropout"), [({}, 0.5), ({"text_pairs": True}, 0.2)], ids=str)
+def test_the_mix_has_less_dropout_for_pairs_unless_the_config_says_how_much(fields, dropout):
+    assert classifier(**fields).input_mixer.dropout.p == dropout
+    assert classifier(**fields, elmo_dropout=0.3).input_mixer.dropout.p == 0.3

@@ -10,6 +10,7 @@ from elmo_hf.modeling.task_layers_elmo import (
     ElmoCrossAttention,
     ElmoHighwayLSTMLayer,
     ElmoMaxoutClassifier,
+    ElmoPairDropout,
     ElmoTaskLSTM,
     ElmoTaskLSTMLayer,
     attend,
@@ -140,3 +141,24 @@ def test_a_maxout_layer_takes_the_largest_of_its_linear_functions():
         expected = torch.stack(outputs).max(dim=0).values
     assert [linear.out_features // 4 for linear in layer.layers] == [4, 2, 3]
     assert_close(layer(texts), expected)
+
+
+def test_the_dropout_of_pairs_drops_the_same_dimensions_in_all_words_of_both_texts():
+    torch.manual_seed(0)
+    dropout, words = ElmoPairDropout(0.5), torch.ones(6, 5, 40)
+    dropped = dropout.train()(words)
+    pairs = dropped.reshape(3, 10, 40)
+    assert torch.equal(pairs, pairs[:, :1].expand_as(pairs))
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert not torch.equal(pairs[0], pairs[1])
+    assert torch.equal(dropout.eval()(words), words)
+    assert dropout.train()(words[:0]).shape == (0, 5, 40)
+
+
+def test_a_dropped_word_is_still_nearest_to_itself_in_the_other_text():
+    """The reason for that dropout: with a mask per word, attention loses the words that both texts have."""
+    torch.manual_seed(0)
+    text = torch.randn(1, 12, 64)
+    pair = torch.cat([text, text.flip(1)])
+    first, second = ElmoPairDropout(0.5).train()(pair)
+    assert torch.equal(first, second.flip(0))
