@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import speed_tables
+from benchmarks import analysis_tables, speed_tables
 from benchmarks.task_tables import TASK_TABLES
 
 ROOT = Path(__file__).parent.parent
@@ -61,6 +61,20 @@ def speed(name: str) -> str:
     return getattr(speed_tables, function)(read_results(benchmark or function))
 
 
+def analysis(name: str) -> str:
+    """A table of `docs/analysis.md`."""
+    return analysis_tables.TABLES[name](read_results("analysis")[name])
+
+
+def pairs(_: str) -> str:
+    """The accuracy of heads for pairs, mean and range of the seeds."""
+    lines = ["| head | accuracy | range |", "|---|---:|---:|"]
+    for head, accuracies in read_results("pairs").items():
+        values = list(accuracies.values())
+        lines.append(f"| {head} | {sum(values) / len(values):.1f} | {min(values):.1f}–{max(values):.1f} |")
+    return "\n".join(lines) + "\n"
+
+
 def summary(_: str) -> str:
     """The speed in three lines."""
     return speed_tables.speed(read_results("inference"), read_results("pretraining"))
@@ -79,8 +93,10 @@ def campaign(_: str) -> str:
 
 
 TABLES: dict[str, Callable[[str], str]] = {
+    "analysis": analysis,
     "campaign": campaign,
     "memory": memory,
+    "pairs": pairs,
     "similarity": similarity,
     "speed": speed,
     "summary": summary,

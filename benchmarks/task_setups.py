@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from elmo_hf.data.coreference import CoreferenceDocument, parse_documents
 from elmo_hf.data.roles import read_roles
+from elmo_hf.data.tables import numbered_lines
 from elmo_hf.finetuning import (
     ClassificationTask,
     CoreferenceTask,
@@ -101,6 +102,19 @@ def load_entailment(folder: Path) -> TaskSetup:
     return TaskSetup(task, *splits, fields=fields, settings={"epochs": 10})
 
 
+def load_pairs(folder: Path) -> TaskSetup:
+    train, dev = (
+        [
+            LabelledText(first, second, label)
+            for _, first, second, _, label in (line.split("\t") for _, line in numbered_lines(str(path)))
+        ][1:]
+        for path in (folder / "SICK_train.txt", folder / "SICK_trial.txt")
+    )
+    fields = {"task_layer_size": 150, "pair_attention": True}
+    settings = {"epochs": 12, "mixer_learning_rate": 0.05}  # 50 times the head's, as by default
+    return TaskSetup(ClassificationTask.of(train), train[:-1000], dev, train[-1000:], fields, settings)
+
+
 def load_roles(folder: Path) -> TaskSetup:
     splits = [read_roles(str(folder / f"{split}.conll.xz")) for split in ("train", "dev", "test")]
     task = RolesTask.of([example for split in splits for example in split])
@@ -151,6 +165,11 @@ SETUPS = {
         description="SNLI pairs with counterfactual revisions (Kaushik et al. 2020), Apache-2.0 and CC BY-SA 4.0, "
         "https://github.com/acmi-lab/counterfactually-augmented-data",
         load=load_entailment,
+    ),
+    "pairs": TaskEntry(
+        corpus="sick",
+        description="SICK, CC BY-NC-SA 3.0, https://doi.org/10.5281/zenodo.2787612",
+        load=load_pairs,
     ),
     "roles": TaskEntry(
         corpus="srl-propbank-ewt",

@@ -196,6 +196,8 @@ class ElmoConfig(PreTrainedConfig):
         elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head uses ELMo: in the input of its task
             layers, [x; ELMo], in their output, [h; ELMo], or nowhere, as a baseline. Each place has a mixer of its
             own, with `mixer_weights` and `mixer_layer_norm`.
+        elmo_layer_norm (`bool`, *optional*): Whether a head's mixers normalise each vector of each layer by its own
+            mean and variance. Default: in heads for pairs of texts, unless `mixer_layer_norm` is set.
         elmo_dropout (`float`, *optional*): Dropout on a head's ELMo vectors, in training only. Default: 0.5, for pairs
             of texts 0.2.
         mixer_l2 (`float`): How strongly a head's loss pulls its mixing weights towards the mean of the layers.
@@ -284,6 +286,7 @@ class ElmoConfig(PreTrainedConfig):
 
     freeze_bilm: bool = True
     elmo_places: Literal["input", "output", "both", "none"] = "input"
+    elmo_layer_norm: bool | None = None
     elmo_dropout: float | int | None = None
     mixer_l2: float | int = 0.001
     word_vector_size: int | None = None
@@ -342,12 +345,14 @@ class ElmoConfig(PreTrainedConfig):
                 "or save it again."
             ) from error
 
-    @property
-    def effective_elmo_dropout(self) -> float:
-        """`elmo_dropout`, or its default: docs/decisions/pair-dropout.md has the numbers."""
-        if self.elmo_dropout is not None:
-            return self.elmo_dropout
-        return 0.2 if self.text_pairs else 0.5
+    def head_mixer_options(self) -> dict[str, Any]:
+        """The layer norm and the dropout of a head's mixers; docs/decisions/pairs.md explains the defaults."""
+        per_word = self.text_pairs if self.elmo_layer_norm is None else self.elmo_layer_norm
+        dropout = 0.2 if self.text_pairs else 0.5
+        return {
+            "layer_norm": self.mixer_layer_norm or ("word" if per_word else False),
+            "dropout": dropout if self.elmo_dropout is None else self.elmo_dropout,
+        }
 
     @property
     def uses_characters(self) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.nn import functional
 from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
@@ -96,8 +97,8 @@ class ElmoMixer(nn.Module):
         num_layers (`int`): Layers to mix, the token layer included.
         weights (`"learned"`, `"top"` or `list[float]`): Learned weights, only the top layer, or fixed probabilities.
             `gamma` is learned in every case.
-        layer_norm (`bool`): The original's normalisation: one mean and one variance over all unmasked values of a
-            layer, so that a vector depends on the whole batch.
+        layer_norm (`bool` or `"word"`): `True`: the original's normalisation, one mean and one variance over all
+            unmasked values of a layer, so that a vector depends on the whole batch. `"word"`: each vector by its own.
         dropout (`float`): Applied to the mix, in training only.
     """
 
@@ -107,7 +108,7 @@ class ElmoMixer(nn.Module):
         self,
         num_layers: int,
         weights: str | Sequence[float] = "learned",
-        layer_norm: bool = False,
+        layer_norm: bool | str = False,
         dropout: float = 0.0,
     ):
         super().__init__()
@@ -151,7 +152,9 @@ class ElmoMixer(nn.Module):
         """
         if len(layers) != self.num_layers:
             raise ValueError(f"This mixer mixes {self.num_layers} layers, got {len(layers)}.")
-        if self.layer_norm:
+        if self.layer_norm == "word":
+            layers = [functional.layer_norm(layer, layer.shape[-1:]) for layer in layers]
+        elif self.layer_norm:
             layers = [self._normalize(layer, mask) for layer in layers]
         shares = self.layer_weights().to(layers[0].dtype)
         mix = shares[0] * layers[0]

@@ -122,10 +122,10 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         raise NotImplementedError
 
     def _mixer(self) -> ElmoMixer:
-        config, dropout = self.config, self.config.effective_elmo_dropout
-        mixer = ElmoMixer(config.num_hidden_layers + 1, config.mixer_weights, config.mixer_layer_norm, dropout)
+        config = self.config
+        mixer = ElmoMixer(config.num_hidden_layers + 1, config.mixer_weights, **config.head_mixer_options())
         if config.text_pairs:
-            mixer.dropout = ElmoPairDropout(dropout)
+            mixer.dropout = ElmoPairDropout(mixer.dropout.p)
         return mixer
 
     def _freeze(self):

@@ -258,8 +258,8 @@ class ElmoBiattention(nn.Module):
 
 class ElmoPairDropout(nn.Dropout):
     """
-    Dropout that drops the same dimensions in all words of both texts of a pair, in training only. A word that both texts
-    have then stays the same in both, and attention between them can find it.
+    Dropout that drops the same dimensions in all words of both texts of a pair, in training only. A word that occurs in
+    both texts then stays the same in both, and attention between them can find it.
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:

@@ -51,8 +51,17 @@ def test_layer_norm_is_the_originals_over_all_unmasked_values():
     np.testing.assert_allclose(mixed.detach().numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_layer_norm_per_word_does_not_see_other_words():
+    mixer = ElmoMixer(3, layer_norm="word")
+    alone = torch.stack([mixer([layer[row : row + 1, :1] for layer in LAYERS])[0] for row in range(len(MASK))])
+    np.testing.assert_allclose(mixer(LAYERS)[:, :1].detach(), alone.detach(), rtol=1e-6, atol=1e-6)
+    centred = [layer - layer.mean(dim=-1, keepdim=True) for layer in LAYERS]
+    expected = sum(layer / layer.square().mean(dim=-1, keepdim=True).add(1e-5).sqrt() for layer in centred) / 3
+    np.testing.assert_allclose(mixer(LAYERS).detach(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_masked_words_come_out_zero_even_with_layer_norm():
-    for layer_norm in (False, True):
+    for layer_norm in (False, True, "word"):
         mixed = ElmoMixer(3, layer_norm=layer_norm)(LAYERS, MASK)
         assert mixed[MASK == 0].abs().sum() == 0
         assert (mixed[MASK == 1] != 0).all()

@@ -487,6 +487,8 @@ def test_a_head_without_elmo_says_so_where_its_bilm_is_asked_for():
 
 
 @pytest.mark.parametrize(("fields", "dropout"), [({}, 0.5), ({"text_pairs": True}, 0.2)], ids=str)
-def test_the_mix_has_less_dropout_for_pairs_unless_the_config_says_how_much(fields, dropout):
-    assert classifier(**fields).input_mixer.dropout.p == dropout
-    assert classifier(**fields, elmo_dropout=0.3).input_mixer.dropout.p == 0.3
+def test_pairs_have_less_dropout_and_a_normalised_mix_unless_the_config_says_otherwise(fields, dropout):
+    mixer = classifier(**fields).input_mixer
+    assert (mixer.dropout.p, mixer.layer_norm) == (dropout, "word" if fields else False)
+    mixer = classifier(**fields, elmo_dropout=0.3, elmo_layer_norm=False).input_mixer
+    assert (mixer.dropout.p, mixer.layer_norm) == (0.3, False)
