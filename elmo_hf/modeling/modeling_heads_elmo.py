@@ -123,9 +123,10 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
     def _mixer(self) -> ElmoMixer:
         config = self.config
-        mixer = ElmoMixer(config.num_hidden_layers + 1, config.mixer_weights, **config.head_mixer_options())
+        layer_norm = config.mixer_layer_norm or ("word" if config.elmo_layer_norm else False)
+        mixer = ElmoMixer(config.num_hidden_layers + 1, config.mixer_weights, layer_norm, config.elmo_dropout)
         if config.text_pairs:
-            mixer.dropout = ElmoPairDropout(mixer.dropout.p)
+            mixer.dropout = ElmoPairDropout(config.elmo_dropout)
         return mixer
 
     def _freeze(self):

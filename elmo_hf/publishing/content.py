@@ -218,7 +218,6 @@ class CardContent(NamedTuple):
         if (run := records.finetuning) is not None:
             own = [field for head in HEADS if head.task == run["task"] for field in head.fields]
             fields = {field: getattr(config, field) for field in (*HEAD_FIELDS, *own)}
-            fields["elmo_dropout"] = config.head_mixer_options()["dropout"]
             vectors = {} if run["vectors_file"] is None else {"word vectors": shown_name(run["vectors_file"])}
             return {"biLM": shown_name(run["model"])} | fields | run["settings"] | vectors
         if (run := records.pretraining) is not None:

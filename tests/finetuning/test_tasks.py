@@ -110,3 +110,10 @@ def test_labels_stand_at_their_words_whatever_the_side_of_padding():
         == [[-100, 0, 1, 0, -100], [-100, 1] + [-100] * 3]
     )
     assert batches[0]["attention_mask"].tolist() == batches[1]["attention_mask"].tolist()
+
+
+def test_a_new_head_for_pairs_normalises_its_layers_and_has_less_dropout():
+    pairs = ClassificationTask.of([LabelledText("a", "b", "yes"), LabelledText("a", "c", "no")]).config_fields()
+    texts = ClassificationTask.of([LabelledText("a", None, "yes"), LabelledText("b", None, "no")]).config_fields()
+    assert (pairs["text_pairs"], pairs["elmo_layer_norm"], pairs["elmo_dropout"]) == (True, True, 0.2)
+    assert "elmo_layer_norm" not in texts and "elmo_dropout" not in texts

@@ -486,9 +486,7 @@ def test_a_head_without_elmo_says_so_where_its_bilm_is_asked_for():
     model.pack_weights(False)
 
 
-@pytest.mark.parametrize(("fields", "dropout"), [({}, 0.5), ({"text_pairs": True}, 0.2)], ids=str)
-def test_pairs_have_less_dropout_and_a_normalised_mix_unless_the_config_says_otherwise(fields, dropout):
-    mixer = classifier(**fields).input_mixer
-    assert (mixer.dropout.p, mixer.layer_norm) == (dropout, "word" if fields else False)
-    mixer = classifier(**fields, elmo_dropout=0.3, elmo_layer_norm=False).input_mixer
-    assert (mixer.dropout.p, mixer.layer_norm) == (0.3, False)
+def test_the_layers_of_a_head_are_normalised_per_word_if_asked_and_by_the_batch_if_the_model_is():
+    assert classifier().input_mixer.layer_norm is False
+    assert classifier(elmo_layer_norm=True).input_mixer.layer_norm == "word"
+    assert classifier(elmo_layer_norm=True, mixer_layer_norm=True).input_mixer.layer_norm is True
