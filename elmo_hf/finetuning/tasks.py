@@ -265,9 +265,9 @@ class ClassificationTask(Task):
 
     def config_fields(self) -> dict[str, Any]:
         fields = super().config_fields() | {"problem_type": self.problem_type, "text_pairs": self.pairs}
-        return fields | (
-            {"elmo_layer_norm": True, "elmo_dropout": 0.2} if self.pairs else {}
-        )  # docs/decisions/pairs.md
+        if self.pairs:  # docs/decisions/pairs.md
+            fields |= {"elmo_layer_norm": True, "elmo_dropout": 0.2}
+        return fields
 
     def words(self, examples: Sequence[LabelledText], tokenizer: ElmoTokenizer) -> Iterator[str]:
         for example in examples:
