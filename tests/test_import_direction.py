@@ -25,6 +25,7 @@ ROOMS = {
     "language_model",
     "pretraining",
     "publishing",
+    "space",
 }
 BELOW_ROOMS = {"data", "runtime", "modeling"}
 # What each part may import beside itself and what is light. The package's own module resolves public names lazily.

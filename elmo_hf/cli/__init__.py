@@ -33,6 +33,7 @@ from .language_model_commands import next_words, previous_words, score, similar,
 from .prediction_commands import predict
 from .pretraining_commands import perplexity, pretrain, vocab
 from .publishing_commands import card, pull, push
+from .space_commands import space
 from .usage_errors import UsageError, usage_message
 
 TRACEBACK = "ELMO_HF_TRACEBACK"  # the environment variable that asks for tracebacks
@@ -55,7 +56,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=
 app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
 app.add_typer(analyze, name="analyze")
-for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull):
+for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull, space):
     app.command()(command)
 for command in (score, substitutes, similar):
     app.command()(command)

@@ -53,12 +53,21 @@ def project(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         Points `(uses, 2)`, and the shares `(2,)` of the variance in these directions.
     """
-    vectors = uses.vectors[-1]  # (uses, size)
-    left, lengths, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
-    points = left[:, :2] * lengths[:2]
+    points, shares = principal_points(uses.vectors[-1])
     is_first = np.array(uses.senses) == uses.senses[0]
     step = points[~is_first].mean(axis=0) - points[is_first].mean(axis=0)
-    return points * np.where(step * [1, -1] < 0, -1, 1), (lengths**2 / (lengths**2).sum())[:2]
+    return points * np.where(step * [1, -1] < 0, -1, 1), shares
+
+
+def principal_points(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Vectors `(vectors, size)` in the two directions in which they differ most.
+
+    Returns:
+        Points `(vectors, 2)`, and the shares `(2,)` of the variance in these directions.
+    """
+    left, lengths, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    return left[:, :2] * lengths[:2], (lengths**2 / np.maximum((lengths**2).sum(), 1e-12))[:2]
 
 
 def snippet(occurrence: Occurrence, width: int = 17) -> tuple[str, str, str]:
@@ -120,4 +129,4 @@ def _spread(heights: np.ndarray) -> np.ndarray:
     return heights
 
 
-__all__ = ["draw_uses", "project", "snippet"]
+__all__ = ["draw_uses", "principal_points", "project", "snippet"]

@@ -3,7 +3,7 @@
 from ..runtime.run_records import Records, read_history
 from .card import is_made_here, write_card
 from .curve import draw_curve
-from .hub import pull_model, push_model
+from .hub import pull_model, push_model, push_space
 from .mix_picture import draw_mixes
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "is_made_here",
     "pull_model",
     "push_model",
+    "push_space",
     "read_history",
     "write_card",
 ]

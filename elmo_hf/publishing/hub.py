@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,6 +34,7 @@ T = TypeVar("T")
 PAUSES = (1, 2, 4)
 LONGEST_PAUSE = 300
 BUSY = {408, 429, 500, 502, 503, 504}
+REPLACED_IN_SPACES = ("*.whl", "models/*")  # removed from a Space if a later one lacks them
 MEANINGS = {
     401: "it does not know you: log in with `hf auth login`, or set HF_TOKEN to a token that is valid",
     400: "something is wrong with what was asked for",
@@ -132,6 +134,44 @@ def pull_model(repo: str, out: str | os.PathLike, *, revision: str | None = None
     return Path(out)
 
 
+def push_space(folder: str | os.PathLike, repo: str, *, token: str | None = None) -> str:
+    """
+    Publishes a folder as a Gradio Space in one commit. The Space is created if it does not exist.
+
+    Args:
+        folder: All its files are published.
+        repo: `owner/name`.
+        token: The access token. Default: that of `hf auth login` or of `HF_TOKEN`.
+
+    Returns:
+        The address of the Space.
+    """
+    api, folder = _api(token), Path(folder)
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    with _hub_errors(repo):
+        create = partial(api.create_repo, repo, repo_type="space", space_sdk="gradio", exist_ok=True)
+        address = str(_patiently(create))
+        if api.space_info(repo).private:
+            raise HubError(f"{repo} is private, so that the Hub could not install its wheel: make the Space public.")
+        stale = [
+            file
+            for file in api.list_repo_files(repo, repo_type="space")
+            if file not in files and any(fnmatch(file, pattern) for pattern in REPLACED_IN_SPACES)
+        ]
+
+        def commit():
+            operations = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
+            api.create_commit(
+                repo,
+                operations=[*operations, *map(CommitOperationDelete, stale)],
+                commit_message=f"Upload the page of elmo-hf {__version__}",
+                repo_type="space",
+            )
+
+        _patiently(commit)
+        return address
+
+
 def _api(token: str | None) -> HfApi:
     return HfApi(token=token, library_name="elmo-hf", library_version=__version__)
 
@@ -207,4 +247,4 @@ def _meaning(error: Exception, repo: str, revision: str | None) -> str:
     return f"The Hub cannot be reached ({' '.join(str(error).split()) or type(error).__name__}): try again later."
 
 
-__all__ = ["pull_model", "push_model"]
+__all__ = ["pull_model", "push_model", "push_space"]

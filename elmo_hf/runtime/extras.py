@@ -35,6 +35,7 @@ NEEDS = {
     "approximate index": Need("An approximate index (--exact does without)", ("usearch",), "index"),
     "picture": Need("A picture", ("matplotlib",), "picture"),
     "tensorboard": Need("The tracker tensorboard", ("tensorboard",), "pretrain"),
+    "page": Need("The page", ("gradio", "h5py"), "space"),
     "jieba": Need('The segmenter "jieba"', ("jieba",), "chinese"),
 }
 # The names of packages that differ from those of their modules.

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode
 
 from tests.hub.cards import read_metadata
 from tests.hub.protocol import Answer, Request, json_answer, route
-from tests.hub.store import LARGE_FILES, Commit, File, LargeObject, Refusal, Repository
+from tests.hub.store import LARGE_FILES, SPACES, Commit, File, LargeObject, Refusal, Repository
 
 LARGE_SIZE = 10_000_000  # from here on a file is kept outside of git, whatever its name
 
@@ -25,6 +25,8 @@ def whoami(request: Request) -> Answer:
 @route("POST", "/api/repos/create")
 def create_repository(request: Request) -> Answer:
     name = _name_in_body(request)
+    if name.startswith(SPACES) and "sdk" not in request.json():
+        raise Refusal(400, "Choose an sdk for your space")
     try:
         request.store.create(name, request.token, private=request.json().get("visibility") == "private")
     except Refusal as refusal:
@@ -40,7 +42,7 @@ def delete_repository(request: Request) -> Answer:
     return Answer()
 
 
-@route("PUT", "/api/models/{repository}/settings")
+@route("PUT", "/api/(?:models/)?{repository}/settings")
 def change_settings(request: Request) -> Answer:
     repository, settings = _writable(request), request.json()
     if "visibility" in settings:
@@ -60,19 +62,19 @@ def validate_card(request: Request) -> Answer:
     return json_answer({"warnings": warnings, "errors": []})
 
 
-@route("GET", "/api/models/{repository}/auth-check")
+@route("GET", "/api/(?:models/)?{repository}/auth-check")
 def check_reading(request: Request) -> Answer:
     request.store.readable_files(request.fields["repository"], request.token)
     return Answer()
 
 
-@route("GET", "/api/models/{repository}/auth-check/write")
+@route("GET", "/api/(?:models/)?{repository}/auth-check/write")
 def check_writing(request: Request) -> Answer:
     _writable(request)
     return Answer()
 
 
-@route("GET", "/api/models/{repository}(?:/revision/{revision})?")
+@route("GET", "/api/(?:models/)?{repository}(?:/revision/{revision})?")
 def describe_model(request: Request) -> Answer:
     repository, commit = _commit(request)
     metadata = {}
@@ -83,7 +85,7 @@ def describe_model(request: Request) -> Answer:
     if "blobs" not in request.query:
         siblings = [{"rfilename": sibling["rfilename"]} for sibling in siblings]
     info = {
-        "id": repository.name,
+        "id": repository.name.removeprefix(SPACES),
         "author": repository.owner,
         "sha": commit.id,
         "lastModified": _time(commit.date),
@@ -96,7 +98,7 @@ def describe_model(request: Request) -> Answer:
     return json_answer(info | {key: metadata[key] for key in ("pipeline_tag", "library_name") if key in metadata})
 
 
-@route("GET", "/api/models/{repository}/tree/{revision}(?:/{path})?")
+@route("GET", "/api/(?:models/)?{repository}/tree/{revision}(?:/{path})?")
 def list_tree(request: Request) -> Answer:
     _, commit = _commit(request)
     folder = request.fields["path"]
@@ -115,14 +117,14 @@ def list_tree(request: Request) -> Answer:
     return json_answer([_tree_entry(commit, path) for path in paths[start:end]], headers)
 
 
-@route("POST", "/api/models/{repository}/paths-info/{revision}")
+@route("POST", "/api/(?:models/)?{repository}/paths-info/{revision}")
 def describe_paths(request: Request) -> Answer:
     _, commit = _commit(request)
     paths = parse_qs(request.body.decode()).get("paths", [])
     return json_answer([_tree_entry(commit, path) for path in paths if path in {*commit.files, *commit.folders()}])
 
 
-@route("GET", "/api/models/{repository}/refs")
+@route("GET", "/api/(?:models/)?{repository}/refs")
 def list_references(request: Request) -> Answer:
     repository = _readable(request)
     kinds = {"branches": "refs/heads/", "tags": "refs/tags/", "converts": "refs/convert/"}
@@ -140,7 +142,7 @@ def list_references(request: Request) -> Answer:
     )
 
 
-@route("GET", "/api/models/{repository}/commits/{revision}")
+@route("GET", "/api/(?:models/)?{repository}/commits/{revision}")
 def list_commits(request: Request) -> Answer:
     _, commit = _commit(request)
     history = []
@@ -152,7 +154,7 @@ def list_commits(request: Request) -> Answer:
     return json_answer(history)
 
 
-@route("POST", "/api/models/{repository}/branch/{branch}")
+@route("POST", "/api/(?:models/)?{repository}/branch/{branch}")
 def create_branch(request: Request) -> Answer:
     repository = _writable(request)
     start = repository.commit(request.json().get("startingPoint", "main"))
@@ -160,26 +162,26 @@ def create_branch(request: Request) -> Answer:
     return Answer(status=201)
 
 
-@route("DELETE", "/api/models/{repository}/branch/{branch}")
+@route("DELETE", "/api/(?:models/)?{repository}/branch/{branch}")
 def delete_branch(request: Request) -> Answer:
     _writable(request).delete_reference(f"refs/heads/{request.fields['branch']}")
     return Answer()
 
 
-@route("POST", "/api/models/{repository}/tag/{revision}")
+@route("POST", "/api/(?:models/)?{repository}/tag/{revision}")
 def create_tag(request: Request) -> Answer:
     repository = _writable(request)
     repository.create_reference(f"refs/tags/{request.json()['tag']}", repository.commit(request.fields["revision"]))
     return Answer(status=201)
 
 
-@route("DELETE", "/api/models/{repository}/tag/{tag}")
+@route("DELETE", "/api/(?:models/)?{repository}/tag/{tag}")
 def delete_tag(request: Request) -> Answer:
     _writable(request).delete_reference(f"refs/tags/{request.fields['tag']}")
     return Answer()
 
 
-@route("POST", "/api/models/{repository}/preupload/{revision}")
+@route("POST", "/api/(?:models/)?{repository}/preupload/{revision}")
 def choose_upload_modes(request: Request) -> Answer:
     """Which files go into git, and what is there under their names already."""
     files = _open_to_commit(request).commit(request.fields["revision"]).files
@@ -193,7 +195,7 @@ def choose_upload_modes(request: Request) -> Answer:
     return json_answer({"files": modes})
 
 
-@route("POST", "/api/models/{repository}/commit/{revision}")
+@route("POST", "/api/(?:models/)?{repository}/commit/{revision}")
 def make_commit(request: Request) -> Answer:
     """Makes a commit, or a pull request of one; all of it or nothing."""
     repository, token = _open_to_commit(request), request.token
@@ -247,7 +249,8 @@ def _name_in_body(request: Request) -> str:
     """The repository's name; without a namespace it is the user's own."""
     body = request.json()
     namespace = body.get("organization") or (request.token.user if request.token else "")
-    return f"{namespace}/{body['name']}"
+    kind = SPACES if body.get("type") == "space" else ""
+    return f"{kind}{namespace}/{body['name']}"
 
 
 def _readable(request: Request) -> Repository:

@@ -66,7 +66,7 @@ def json_answer(content: Any, headers: Mapping[str, str] | None = None, status: 
 
 Route = Callable[[Request], Answer]
 _routes: list[tuple[str, re.Pattern[str], Route]] = []
-_FIELD_PATTERNS = {"repository": "[^/]+/[^/]+", "path": ".+"}
+_FIELD_PATTERNS = {"repository": "(?:spaces/)?[^/]+/[^/]+", "path": ".+"}
 
 
 def route(methods: str, path: str) -> Callable[[Route], Route]:
@@ -76,8 +76,8 @@ def route(methods: str, path: str) -> Callable[[Route], Route]:
     Args:
         methods: `GET HEAD`, say.
         path: A regular expression with the names of fields in braces. Each field is one part of the path, except that
-            a `repository` is two and a `path` is all that follows. What the client quotes within a part, as in
-            `refs%2Fpr%2F1`, is unquoted.
+            a `repository` is two (three for a Space) and a `path` is all that follows. What the client quotes within a
+            part, as in `refs%2Fpr%2F1`, is unquoted.
     """
     pattern = re.sub(r"\{(\w+)\}", lambda name: f"(?P<{name[1]}>{_FIELD_PATTERNS.get(name[1], '[^/]+')})", path)
 

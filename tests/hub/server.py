@@ -1,9 +1,9 @@
 """
 A Hugging Face Hub on the loopback interface, for the real client.
 
-It speaks what `huggingface_hub` speaks over plain HTTP with `HF_HUB_DISABLE_XET=1`, for repositories of models. Like
-the Hub it sends the client elsewhere for large files: the storage listens on a port of its own, so that the client
-takes it for a foreign host.
+It speaks what `huggingface_hub` speaks over plain HTTP with `HF_HUB_DISABLE_XET=1`, for repositories of models and
+Spaces. Like the Hub it sends the client elsewhere for large files: the storage listens on a port of its own, so that
+the client takes it for a foreign host.
 """
 
 import os

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Literal
 
+SPACES = "spaces/"  # before the names of Spaces
 DEFAULT_BRANCH = "refs/heads/main"
 # What every new repository starts with; the Hub's own list is longer.
 LARGE_FILES = (".bin", ".h5", ".npy", ".npz", ".onnx", ".pt", ".safetensors", ".zip")
@@ -92,7 +93,7 @@ class Commit:
 
 class Repository:
     """
-    A model's repository.
+    The repository of a model, or of a Space, whose name begins with `spaces/`.
 
     Attributes:
         references: Commits by the full name: `refs/heads/…`, `refs/tags/…` and `refs/pr/…`.
@@ -102,7 +103,7 @@ class Repository:
 
     def __init__(self, name: str, private: bool = False):
         self.name = name
-        self.owner = name.split("/")[0]
+        self.owner = name.split("/")[-2]
         self.private = private
         self.gated = False
         self.objects: dict[str, bytes] = {}
@@ -183,7 +184,7 @@ class Store:
         if token is None:
             raise Refusal(401, "Invalid username or password.")
         self._check_role(token)
-        namespace = name.split("/")[0]
+        namespace = name.split("/")[-2]
         if namespace != token.user:
             raise Refusal(403, f'You don\'t have the rights to create a model under the namespace "{namespace}"')
         if name in self.repositories:

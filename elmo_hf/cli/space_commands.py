@@ -1,0 +1,72 @@
+"""`elmo-hf space`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..runtime.extras import require
+from .parameters import DEFAULT_MODEL, quiet_transformers
+
+
+def space(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...", help=f"Model folders, or names on the Hub. {DEFAULT_MODEL}", show_default=False
+        ),
+    ] = None,
+    tagger: Annotated[
+        list[str] | None,
+        typer.Option(help="Folder or name on the Hub of a tagger to offer too. May be repeated.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: this machine only.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port. Default: the first free one from 7860 on.", show_default=False)
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Write the folder of a Hugging Face Space instead; must be new or empty.", show_default=False
+        ),
+    ] = None,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REPO", help="Publish the page as a Hugging Face Space instead: owner/name.", show_default=False
+        ),
+    ] = None,
+):
+    """
+    Show a model in the browser.
+
+    The page compares senses and layers, finds neighbours, predicts words, tags text and converts checkpoints. It needs
+    no network.
+
+    Example: elmo-hf space --push me/elmo
+    """
+    require("page")
+    if out is not None and push is not None:
+        raise typer.BadParameter("choose one of --out and --push.", param_hint="--push")
+    quiet_transformers()
+    names, taggers = models or [], tagger or []
+    if out is not None:
+        from ..space.space_folder import write_space
+
+        typer.echo(write_space(out, names, taggers))
+    elif push is not None:
+        from ..space.space_folder import publish_space
+
+        typer.echo(publish_space(push, names, taggers))
+    else:
+        from ..space.page import launch_page
+
+        page = launch_page(names, taggers, host=host, port=port, browser=browser, prevent_thread_lock=True)
+        typer.echo(f"{page.local_url} (Ctrl-C stops the page)")
+        page.block_thread()
+
+
+__all__ = ["space"]

@@ -1,0 +1,108 @@
+"""The tab Tag: the tags of words, or of spans of words, highlighted in the text."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..data.occurrences import TokenizedSentence, tokenized
+from ..errors import TextError
+from ..finetuning import predict_tags
+from .html_parts import COLOURS, escaped, paragraph, result
+from .input_limits import LINES, checked_lines
+from .page_model import PageModel, PageTagger
+
+OUTSIDE = "O"
+
+
+class TaggedSpan(NamedTuple):
+    """
+    A part of a sentence with a label.
+
+    Attributes:
+        start, end: The offsets in the sentence.
+        label: The label, without the prefix of BIO.
+    """
+
+    start: int
+    end: int
+    label: str
+
+
+def tag_sentences(tagger: PageTagger, sentences: Sequence[str]) -> list[tuple[str, list[TaggedSpan]]]:
+    """The sentences, each with its labelled spans."""
+    split = list(tokenized(sentences, tagger.tokenizer))
+    tagged = predict_tags(tagger.model, tagger.tokenizer, [sentence.words for sentence in split])
+    return [(sentence.text, spans_of(sentence, tags or [])) for sentence, (_, tags) in zip(split, tagged, strict=True)]
+
+
+def spans_of(sentence: TokenizedSentence, tags: Sequence[str]) -> list[TaggedSpan]:
+    """Words with tags as spans. Tags of the form `B-X`, `I-X` and `O` are merged; others are one span per word."""
+    spans: list[TaggedSpan] = []
+    is_inside = False  # whether the word before belongs to the last span
+    for (start, end), tag in zip(sentence.offsets, tags, strict=True):
+        prefix, dash, label = tag.partition("-")
+        is_bio = bool(dash) and prefix in ("B", "I")
+        if is_bio and prefix == "I" and is_inside and spans[-1].label == label:
+            spans[-1] = spans[-1]._replace(end=end)
+        elif tag != OUTSIDE:
+            spans.append(TaggedSpan(start, end, label if is_bio else tag))
+        is_inside = is_bio
+    return spans
+
+
+def render_tags(tagged: Sequence[tuple[str, list[TaggedSpan]]], labels: Sequence[str]) -> str:
+    """
+    The result as HTML.
+
+    Args:
+        labels: All labels of the tagger, which decide the colours.
+    """
+    colours = {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(labels)}
+    lines = []
+    for sentence, spans in tagged:
+        parts, last = [], 0
+        for span in spans:
+            parts.append(escaped(sentence[last : span.start]))
+            parts.append(
+                f'<span class="word" style="background:{colours.get(span.label, COLOURS[0])}">'
+                f"{escaped(sentence[span.start : span.end])}<small>{escaped(span.label)}</small></span>"
+            )
+            last = span.end
+        lines.append(f"<p>{''.join(parts)}{escaped(sentence[last:])}</p>")
+    found = sum(len(spans) for _, spans in tagged)
+    return result(*lines, "" if found else paragraph("No word has a tag other than O."))
+
+
+def answer_tags(model: PageModel, title: str, text: str) -> str:
+    """The answer of the tab."""
+    tagger = next((tagger for tagger in model.taggers if tagger.title == title), None)
+    if tagger is None:
+        raise TextError("There is no tagger for this model: `elmo-hf space --tagger FOLDER` adds one.")
+    tagged = tag_sentences(tagger, checked_lines(text, "The text", LINES))
+    labels = list(dict.fromkeys(name.partition("-")[2] or name for name in tagger.model.config.label_names))
+    return render_tags(tagged, labels)
+
+
+def lay_out_tags(model: PageModel):
+    """Adds the tab to the page."""
+    import gradio as gr
+
+    from .layout import add_examples, answered, on_submit
+
+    titles, examples = [tagger.title for tagger in model.taggers], model.texts.tagged
+    gr.Markdown(
+        "Small taggers on top of the frozen model.\n" + "".join(f"\n- **{t.title}**: {t.note}" for t in model.taggers)
+    )
+    title = gr.Radio(titles, value=titles[0] if titles else None, label="Tagger")
+    text = gr.Textbox(examples[0], label=f"Text, one sentence per line, at most {LINES} lines", lines=2, max_lines=8)
+    button = gr.Button("Tag", variant="primary")
+
+    def answer(title: str, text: str) -> str:
+        return answer_tags(model, title, text)
+
+    values = [(tagger, example) for tagger in titles for example in examples]
+    labels = [f"{tagger}: {example}" for tagger, example in values]
+    output = add_examples(labels, values, [title, text], answered(answer), "tag-result")
+    on_submit(button, [], answered(answer), [title, text], output, "tag")
+
+
+__all__ = ["TaggedSpan", "answer_tags", "lay_out_tags", "render_tags", "spans_of", "tag_sentences"]

@@ -1,0 +1,47 @@
+"""`elmo-hf space`; publishing is tested with a Hub, in tests/hub, and the page in tests/space."""
+
+import pytest
+
+from elmo_hf.space import page
+
+
+def test_the_command_passes_its_options_on(run, monkeypatch):
+    launched = {}
+
+    class Page:
+        local_url = "http://127.0.0.1:7860/"
+
+        def block_thread(self):
+            launched["blocked"] = True
+
+    def launch(models, taggers, **options):
+        launched.update(options, models=models, taggers=taggers)
+        return Page()
+
+    monkeypatch.setattr(page, "launch_page", launch)
+    code, output, error = run("space", "one", "two", "--tagger", "three", "--port", 8000, "--no-browser")
+    assert (code, output, error) == (0, "http://127.0.0.1:7860/ (Ctrl-C stops the page)\n", "")
+    assert launched == {
+        "models": ["one", "two"],
+        "taggers": ["three"],
+        "host": None,
+        "port": 8000,
+        "browser": False,
+        "prevent_thread_lock": True,
+        "blocked": True,
+    }
+
+
+def test_a_folder_and_a_repository_are_not_written_at_once(refused, tmp_path):
+    assert "choose one of --out and --push" in refused("space", "--out", tmp_path / "out", "--push", "me/elmo")
+
+
+def test_a_model_that_is_not_there_is_refused_before_anything_is_loaded(refused, tmp_path):
+    assert "There is no folder ./nothing" in refused("space", "./nothing")
+    assert "There is no folder ./nothing" in refused("space", "--tagger", "./nothing")
+
+
+@pytest.mark.medium
+def test_the_folder_of_a_space_is_written(run, tmp_path):
+    assert run("space", "--out", tmp_path / "space") == (0, f"{tmp_path / 'space'}\n", "")
+    assert {"README.md", "app.py", "requirements.txt"} <= {path.name for path in (tmp_path / "space").iterdir()}
