@@ -33,6 +33,7 @@ STYLE = """
 .elmo p.message { background: #fff3cd; color: #4a3500; padding: 0.7em 1em; border-radius: 0.4em; }
 .elmo svg { max-width: 100%; height: auto; background: #fff; border-radius: 0.4em; }
 .elmo ul { padding-left: 1.2em; }
+.dark button[role=tab].selected { color: #9ec5ff; }
 """
 
 

@@ -10,7 +10,8 @@ PACKAGE, DISTRIBUTION = "elmo_hf", "elmo-hf"
 OUTSIDE = ("conversion", "model_cards")  # parts of the package that are elsewhere in a checkout
 TAG = "py3-none-any"
 DATE = (2026, 1, 1, 0, 0, 0)  # of every file, so that the same files make the same wheel
-COPIED = ("METADATA", "entry_points.txt")
+# Files with the description of the package, by their names in a wheel: as installed, and as a checkout has them.
+COPIED = {"METADATA": ("METADATA", "PKG-INFO"), "entry_points.txt": ("entry_points.txt",)}
 
 
 def write_own_wheel(folder: Path) -> Path:
@@ -18,8 +19,9 @@ def write_own_wheel(folder: Path) -> Path:
     distribution = metadata.distribution(DISTRIBUTION)
     name = f"{PACKAGE}-{distribution.version}"
     files = {f"{PACKAGE}/{path}": content for path, content in _package_files().items()}
-    for copied in COPIED:
-        files[f"{name}.dist-info/{copied}"] = (distribution.read_text(copied) or "").encode()
+    for copied, names in COPIED.items():
+        text = next(text for text in map(distribution.read_text, names) if text)
+        files[f"{name}.dist-info/{copied}"] = text.encode()
     wheel = f"Wheel-Version: 1.0\nGenerator: {DISTRIBUTION}\nRoot-Is-Purelib: true\nTag: {TAG}\n"
     files[f"{name}.dist-info/WHEEL"] = wheel.encode()
     record = f"{name}.dist-info/RECORD"

@@ -8,8 +8,8 @@ from ..runtime.extras import require
 from ..runtime.named_models import find_named_model
 from .convert_tab import lay_out_convert
 from .html_parts import STYLE
-from .language_model_tab import lay_out_language_model
 from .input_limits import UPLOAD_BYTES
+from .language_model_tab import lay_out_language_model
 from .mix_tab import lay_out_mix
 from .neighbours_tab import lay_out_neighbours
 from .page_model import PageModel, load_tagger

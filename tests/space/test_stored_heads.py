@@ -19,6 +19,7 @@ from elmo_hf.space.stored_heads import (
     sha256,
     stored_heads_of,
 )
+from tests.conftest import ROOT
 from tests.models import TINY
 
 FIELDS = {"num_task_layers": 1, "task_layer_size": 3, "tag_decoder": "crf"}
@@ -71,6 +72,11 @@ def test_the_heads_of_the_page_are_small_and_belong_to_the_model_that_comes_with
     for folder in folders:
         assert sum(path.stat().st_size for path in folder.iterdir()) < 3_000_000
         assert (folder / "README.md").read_text("utf-8") == card_of(read_head(folder))
+        metrics = ", ".join(f"{name} {value:.4f}" for name, value in read_head(folder).results.items())
+        head = read_head(folder)
+        assert f"| {head.title} | {head.data} | {head.license} | {metrics} |" in (ROOT / "docs/space.md").read_text(
+            "utf-8"
+        )
         assert read_head(folder).license in (folder / "README.md").read_text("utf-8")
     assert {path.name for path in FOLDER.iterdir()} == RECIPES.keys()
 

@@ -12,8 +12,8 @@ from elmo_hf.errors import ConversionError, ModelError, TextError
 from elmo_hf.language_model import ElmoLanguageModel
 from elmo_hf.space import convert_tab
 from elmo_hf.space.convert_tab import convert_files, write_example
-from elmo_hf.space.language_model_tab import answer_language_model, read_sentence, surprise
 from elmo_hf.space.input_limits import SENTENCES, checked_lines, checked_text
+from elmo_hf.space.language_model_tab import answer_language_model, read_sentence, surprise
 from elmo_hf.space.mix_tab import answer_mix, mix_layers, own_weights
 from elmo_hf.space.neighbours_tab import answer_neighbours, find_neighbours
 from elmo_hf.space.page_model import PageModel, load_tagger
