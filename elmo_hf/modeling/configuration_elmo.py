@@ -121,13 +121,11 @@ MAX_VALUES = {
     **dict.fromkeys(["vocab_size", "num_word_vectors"], 10**9),
     **dict.fromkeys(["cell_size", "projection_size", "word_embedding_size", "word_vector_size"], 10**6),
     **dict.fromkeys(["task_layer_size", "char_vocab_size", "char_feature_size", "softmax_tail_ratio"], 10**6),
-    **dict.fromkeys(["max_characters_per_token", "char_embedding_size"], 1000),
-    **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers"], 1000),
-    **dict.fromkeys(["max_span_width", "span_ratio", "max_answer_words"], 1000),
+    **dict.fromkeys(["max_characters_per_token", "char_embedding_size", "max_answer_words", "span_ratio"], 1000),
+    **dict.fromkeys(["num_hidden_layers", "num_highway_layers", "num_task_layers", "max_span_width"], 1000),
     **dict.fromkeys(["max_antecedents", "span_size", "predicate_size"], 10**6),
 }
-MAX_ENTRIES = 1000  # in a list
-MAX_CRF_LABELS = 5000
+MAX_ENTRIES, MAX_CRF_LABELS = 1000, 5000  # of a list, of a CRF
 
 
 def _check_filter_pairs(filters: list[list[int]]):
@@ -415,10 +413,9 @@ class ElmoConfig(PreTrainedConfig):
         most = MAX_CRF_LABELS if self.tag_decoder == "crf" else MAX_LABELS
         if (self.num_labels or 0) > most:
             raise ValueError(f"There must be {most} labels or less, found {self.num_labels}.")
-        positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size"]
-        positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size"]
+        positive = ["vocab_size", "char_vocab_size", "max_characters_per_token", "char_embedding_size", "sentence_size"]
+        positive += ["word_embedding_size", "num_hidden_layers", "cell_size", "projection_size", "predicate_size"]
         positive += ["cell_clip", "projection_clip", "word_vector_size", "num_word_vectors", "task_layer_size"]
-        positive += ["predicate_size", "sentence_size"]
         positive += ["max_span_width", "span_ratio", "max_antecedents", "span_size", "max_answer_words"]
         for name in positive:
             value = getattr(self, name)

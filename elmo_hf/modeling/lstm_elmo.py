@@ -296,11 +296,11 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         inputs = self.dropout(inputs.to(state_dtype))  # before the skip connection, as in the original
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
         learns = self._learns(inputs, hidden, cell)
-        if self._runs_on_cpu_engine(device, learns, batch_sizes[0]):
-            loop, weights = lstm_cpu, self._cpu_weights(directions, device, batch_sizes[0])
-        else:
-            loop = lstm_autograd if learns and not uses_plain_engine() else lstm
-            weights = self._weights(directions, dtype)
+        on_cpu_engine = self._runs_on_cpu_engine(device, learns, batch_sizes[0])
+        loop = lstm_cpu if on_cpu_engine else lstm_autograd if learns and not uses_plain_engine() else lstm
+        weights = (
+            self._cpu_weights(directions, device, batch_sizes[0]) if on_cpu_engine else self._weights(directions, dtype)
+        )
         with without_autocast(device):
             outputs, hidden, cell = loop(inputs, hidden, cell, weights, batch_sizes, resets)
         return outputs + inputs if self.residual else outputs, hidden, cell

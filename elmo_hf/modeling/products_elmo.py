@@ -231,7 +231,7 @@ class PackedWeights:
     def __init__(self, enabled: bool = True):
         self.enabled = enabled
         self._lock = threading.Lock()
-        self._packed: dict[str, tuple[list[WeightKey], Any]] = {}
+        self._packed: dict[str, tuple[WeightKey, Any]] = {}
 
     def __deepcopy__(self, memo) -> "PackedWeights":
         return PackedWeights(self.enabled)
@@ -252,21 +252,22 @@ class PackedWeights:
             and all(weight.dtype in (torch.float32, torch.bfloat16, torch.float16) for weight in weights)
         )
 
-    def get(self, name: str, dtype: torch.dtype, pack: Callable[..., Packed], *weights: torch.Tensor) -> Packed:
+    def get(
+        self, name: str, dtype: torch.dtype, pack: Callable[[torch.Tensor], Packed], weight: torch.Tensor
+    ) -> Packed:
         """
         Args:
             name: The name of the copy.
             dtype: Precision of the products.
-            pack: Makes the packed copy from the weights in that precision.
-            weights: One weight, or several that are packed as one.
+            pack: Makes the packed copy from the weight in that precision.
+            weight: The weight.
         """
-        keys = [weight_key(weight, dtype) for weight in weights]
+        key = weight_key(weight, dtype)
         with self._lock:
-            if name not in self._packed or self._packed[name][0] != keys:
+            if name not in self._packed or self._packed[name][0] != key:
                 retain_freed_memory()
-                self._packed[name] = keys, pack(*(weight.detach().to(dtype) for weight in weights))
-                for weight in weights:
-                    page_out(weight)
+                self._packed[name] = key, pack(weight.detach().to(dtype))
+                page_out(weight)
             return self._packed[name][1]
 
     def clear(self):

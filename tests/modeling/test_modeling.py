@@ -115,8 +115,8 @@ def test_a_sentence_has_the_same_vectors_in_any_batch_order_and_padding(original
 
 
 @pytest.mark.slow
-def test_the_full_size_is_exact_too():
-    """The original's sizes and initialisation: a long and a short sentence together, and each alone."""
+def test_the_full_size_is_exact_too(monkeypatch):
+    """The original's sizes and initialisation: two sentences in one batch, each by itself, and on the plain engine."""
     torch.manual_seed(0)
     model = ElmoModel(ElmoConfig()).eval()
     char_ids = random_words(np.random.default_rng(0), 2, 200)
@@ -126,6 +126,9 @@ def test_the_full_size_is_exact_too():
         for row, words in ((0, char_ids[:1]), (1, char_ids[1:, 170:])):
             alone = torch.stack(model(char_ids=words, output_hidden_states=True).hidden_states)[:, 0]
             torch.testing.assert_close(together[:, row, -words.shape[1] :], alone, **EXACT)
+        monkeypatch.setenv("ELMO_HF_ENGINE", "plain")
+        plain = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
+    torch.testing.assert_close(together, plain, **EXACT)
 
 
 @pytest.mark.usefixtures("engine")
