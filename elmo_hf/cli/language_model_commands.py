@@ -1,9 +1,11 @@
 """`elmo-hf score`, `elmo-hf next`, `elmo-hf previous`, `elmo-hf substitutes` and `elmo-hf similar`."""
 
+import csv
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -40,23 +42,39 @@ def score(
     ],
     model: ModelOfInputs = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Print the scores of each token, as JSON lines.")] = False,
+    output_format: Annotated[
+        Literal["surprisal"] | None,
+        typer.Option(
+            "--format",
+            help="Format of the output. surprisal: a table, separated by tabs, with one row per word: its surprisal "
+            "in bits, forward, backward and both; whether it is unknown; its length and log frequency. Default: one "
+            "line per text.",
+            show_default=False,
+        ),
+    ] = None,
     pretokenized: Pretokenized = False,
     device: Device = None,
     precision: Precision = None,
 ):
     """
-    Print the log-probability of each line.
+    Print the log-probability of each line, or the surprisal of each word.
 
     The columns are forward, backward, both, and the number of predicted tokens.
 
     Example: elmo-hf score my-elmo sentences.txt
     """
+    if tokens and output_format is not None:
+        raise typer.BadParameter("the table and --tokens are two formats: choose one.", param_hint="--format")
     from ..corpus.readers import ReadingOptions
 
     name, inputs = model_and_inputs(arguments, model)
     lm = _load(name, device, precision)
+    scores = lm.score_iter(_texts(inputs, ReadingOptions(pretokenized=pretokenized)))
+    if output_format == "surprisal":
+        _write_surprisals(lm, scores)
+        return
     write = _as_json if tokens else _as_columns
-    for text_score in lm.score_iter(_texts(inputs, ReadingOptions(pretokenized=pretokenized))):
+    for text_score in scores:
         typer.echo(write(text_score))
 
 
@@ -89,6 +107,21 @@ def _as_json(text_score: "TextScore") -> str:
     return json.dumps(
         {"tokens": text_score.tokens, "unknown": text_score.unknown.tolist()} | values, ensure_ascii=False
     )
+
+
+def _write_surprisals(lm: "ElmoLanguageModel", scores: "Iterator[TextScore]"):
+    """Prints a header and one row per word, quoted as R and pandas read it; what the model does not have is empty."""
+    from ..language_model import FrequencyEstimate, WordSurprisal, word_surprisals
+
+    frequencies = FrequencyEstimate(lm.tokenizer, lm.model.config.vocab_size)
+    # The dialect quotes both characters of its line ending in a word; the lines themselves end as everywhere else.
+    lines: Any = SimpleNamespace(write=lambda line: sys.stdout.write(line.removesuffix("\r\n") + "\n"))
+    table = csv.writer(lines, dialect="excel-tab")
+    table.writerow(WordSurprisal._fields)
+    for number, text_score in enumerate(scores, start=1):
+        for word in word_surprisals(text_score, number, frequencies):
+            row = word._asdict() | {"unknown": int(word.unknown)}
+            table.writerow([f"{value:.4f}" if isinstance(value, float) else value for value in row.values()])
 
 
 def next_words(

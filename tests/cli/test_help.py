@@ -55,7 +55,7 @@ COMMANDS = {
     ("vocab",): ["INPUT", "--size", "--min-count", "--out", "--segmenter", *TEXT_OPTIONS],
     ("pretrain",): ["INPUT", "--resume", "--from", "--recipe", "--set", "--steps", "--tracker", *TEXT_OPTIONS],
     ("perplexity",): ["[MODEL] INPUT", *TEXT_OPTIONS],
-    ("score",): ["[MODEL] INPUT", "--model", "--tokens", "--pretokenized", "Example: elmo-hf"],
+    ("score",): ["[MODEL] INPUT", "--model", "--tokens", "--format", "--pretokenized", "Example: elmo-hf"],
     ("next",): ["TEXT", "--model", "--number", "Example: elmo-hf"],
     ("previous",): ["TEXT", "--model", "--number", "Example: elmo-hf"],
     ("substitutes",): ["TEXT", "--model", "--number", "Example: elmo-hf"],

@@ -1,6 +1,9 @@
 """`elmo-hf score`, `next`, `previous`, `substitutes` and `similar`: what the language model answers, printed."""
 
+import csv
+import io
 import json
+import math
 import sys
 
 import pytest
@@ -84,6 +87,55 @@ def test_a_direction_that_is_missing_is_no_number(run, text, tmp_path):
         ["nan", "nan"]
     ] * 3
     assert json.loads(run("score", tmp_path / "forward", text, "--tokens")[1].splitlines()[0])["backward"] is None
+
+
+def rows_of(output: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(output, newline=""), dialect="excel-tab"))
+
+
+def test_the_surprisal_table_has_one_row_per_word_and_numbers_its_lines(run, lm, stored, text):
+    code, output, error = run("score", stored, text, text, "--format", "surprisal")
+    assert (code, error) == (0, "")
+    rows = rows_of(output)
+    assert list(rows[0]) == [
+        *("sentence", "position", "word", "forward", "backward", "both", "unknown", "length", "log_frequency")
+    ]
+    words = [["the", "cat", "sat", "."], [], ["a", "dog", "on", "the", "mat"]] * 2  # the blank line has a number
+    expected = [
+        (str(line), str(place), word)
+        for line, line_words in enumerate(words, start=1)
+        for place, word in enumerate(line_words, start=1)
+    ]
+    assert [(row["sentence"], row["position"], row["word"]) for row in rows] == expected
+    dog = rows[5]
+    score = lm.score("a dog on the mat")
+    assert (dog["word"], dog["unknown"], dog["length"], dog["log_frequency"]) == ("dog", "1", "3", "")
+    assert float(dog["forward"]) == pytest.approx(-score.forward[2] / math.log(2), abs=1e-4)
+    assert float(dog["backward"]) == pytest.approx(-score.backward[2] / math.log(2), abs=1e-4)
+    assert rows[0]["unknown"] == "0"
+    assert float(rows[0]["log_frequency"]) < 0
+
+
+def test_the_surprisal_table_gives_words_back_as_the_file_has_them(run, stored, tmp_path):
+    words = ['"', "a\tb", "tw o", "'", '""', "línea\n", "河岸", "NA", "cr\rx", "\u2028", "#"]
+    (tmp_path / "words.jsonl").write_text(json.dumps({"words": words}) + "\n", "utf-8")
+    code, output, _ = run("score", stored, tmp_path / "words.jsonl", "--format", "surprisal")
+    assert code == 0
+    assert [row["word"] for row in rows_of(output)] == words
+    assert [int(row["length"]) for row in rows_of(output)] == [len(word) for word in words]
+
+
+def test_the_surprisal_table_is_empty_where_the_model_has_no_direction(run, text, tmp_path):
+    lm = tiny_language_model(directions="forward")
+    for part in (lm.model.float(), lm.tokenizer):
+        part.save_pretrained(tmp_path / "forward")
+    rows = rows_of(run("score", tmp_path / "forward", text, "--format", "surprisal")[1])
+    assert {(row["backward"], row["both"]) for row in rows} == {("", "")}
+    assert all(float(row["forward"]) > 0 for row in rows)
+
+
+def test_two_formats_at_once_are_refused(refused):
+    assert "choose one" in refused("score", "no-model", "no.txt", "--tokens", "--format", "surprisal")
 
 
 def test_words_after_and_before_a_text_are_printed_with_their_log_probability(run, lm, stored):
