@@ -1,6 +1,7 @@
 """The tab Convert: options and weights of bilm-tf or AllenNLP become a folder for `from_pretrained`."""
 
 import os
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -106,8 +107,8 @@ def lay_out_convert(model: PageModel):
         weights = gr.File(label="weights (.hdf5)", file_types=[".hdf5", ".h5"], type="filepath")
     button = gr.Button("Convert", variant="primary")
     example = gr.Button("Example: a tiny checkpoint with random weights", size="sm")
-    output = gr.HTML(elem_id="convert-result")
-    download = gr.File(label=RESULT, interactive=False, visible=False, elem_id="convert-download")
+    output = gr.HTML(elem_classes="convert-result")
+    download = gr.File(label=RESULT, interactive=False, visible=False, elem_classes="convert-download")
 
     def convert(options_path: str | None, weights_path: str | None) -> list:
         # In Gradio's folder of temporary files, which `delete_cache` empties.
@@ -116,6 +117,7 @@ def lay_out_convert(model: PageModel):
         try:
             plan = convert_files(options_path, weights_path, out)
         except ConversionError as error:
+            shutil.rmtree(out.parent)
             return [None, None, message(str(error)), gr.File(visible=False)]
         finally:
             for path in (options_path, weights_path):

@@ -44,9 +44,9 @@ def add_examples(
         examples: The values of the inputs.
         inputs: What the examples fill.
         answer: Gets the values of the inputs.
-        place: The id of the answer's element.
+        place: The CSS class of the answer's element.
     """
-    output = gr.HTML(elem_id=place, render=False)
+    output = gr.HTML(elem_classes=place, render=False)
 
     def click(values: Sequence[Any]) -> Callable[[], list[Any]]:
         return lambda: [*values, answer(*values)]

@@ -83,19 +83,16 @@ def render_mixed(mixed: Mixed, layer_names: Sequence[str]) -> str:
     )
 
 
-def render_tagger_mixes(taggers: Sequence[PageTagger], layer_names: Sequence[str]) -> str:
+def render_tagger_mixes(taggers: Sequence[PageTagger]) -> str:
     """The layer weights that taggers have learned, as bars."""
     tables = [
         bar_table(
             f"{tagger.title}, {place} of its layers",
             ["layer", "share"],
-            [Bar(name, share, [f"{share:.2f}"]) for name, share in zip(names, shares, strict=True)],
+            [Bar(f"layer {layer}", share, [f"{share:.2f}"]) for layer, share in enumerate(shares)],
         )
         for tagger in taggers
         for place, shares in tagger.mixes().items()
-        for names in [
-            [*layer_names, *(f"layer {layer}" for layer in range(len(layer_names), len(shares)))][: len(shares)]
-        ]
     ]
     if not tables:
         return result(paragraph("There is no tagger for this model: --tagger FOLDER adds one."))
@@ -129,8 +126,7 @@ def lay_out_mix(model: PageModel):
     def answer(text: str, gamma: float, *weights: float) -> str:
         return answer_mix(model, text, gamma, *weights)
 
-    top = len(sliders) - 1
-    values = [(examples[0], 1.0, *(float(layer == chosen) for layer in range(top + 1))) for chosen in range(top + 1)]
+    values = [(examples[0], 1.0, *only) for only in np.eye(len(sliders)).tolist()]
     labels = [f"Only {name}" for name in model.layer_names]
     output = add_examples(labels, values, inputs, answered(answer), "mix-result")
     on_submit(button, [text], answered(answer), inputs, output, "mix")
@@ -145,7 +141,7 @@ def lay_out_mix(model: PageModel):
         **ONE_AT_A_TIME,
     )
     gr.Markdown("### Layer weights that taggers have learned")
-    gr.HTML(render_tagger_mixes(model.taggers, model.layer_names), elem_id="learned-mixes")
+    gr.HTML(render_tagger_mixes(model.taggers))
 
 
 __all__ = ["Mixed", "answer_mix", "lay_out_mix", "mix_layers", "own_weights", "render_mixed", "render_tagger_mixes"]

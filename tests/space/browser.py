@@ -94,12 +94,12 @@ class Visitor:
 
     def clear(self, place: str):
         """Marks the result that is there, so that the next one is recognised even if it is the same."""
-        script = "document.querySelectorAll('#' + arguments[0] + ' .elmo').forEach(e => e.classList.add('seen'))"
+        script = "document.querySelectorAll('.' + arguments[0] + ' .elmo').forEach(e => e.classList.add('seen'))"
         self.driver.execute_script(script, place)
 
     def result(self, place: str) -> str:
         """The text of the result, when it has come."""
-        selector = f"#{place} .elmo:not(.seen)"
+        selector = f".{place} .elmo:not(.seen)"
         return self.wait(lambda: next(iter(self.all(selector)), None)).text
 
     def errors(self) -> list[str]:

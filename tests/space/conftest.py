@@ -1,6 +1,7 @@
 """The page of the model that comes with the package, once per process."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +14,19 @@ def model() -> PageModel:
 
 
 @pytest.fixture(scope="session")
-def address(model) -> Iterator[str]:
+def temporary_files(tmp_path_factory) -> Path:
+    """The folder of the page's temporary files."""
+    return tmp_path_factory.mktemp("gradio")
+
+
+@pytest.fixture(scope="session")
+def address(model, temporary_files) -> Iterator[str]:
     """The address of a running page."""
     from elmo_hf.space.page import build_page, launch_options
 
-    page = build_page([model])
-    page.launch(server_name="127.0.0.1", prevent_thread_lock=True, **launch_options())
-    yield page.local_url
-    page.close(verbose=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADIO_TEMP_DIR", str(temporary_files))
+        page = build_page([model])
+        page.launch(server_name="127.0.0.1", prevent_thread_lock=True, **launch_options())
+        yield page.local_url
+        page.close(verbose=False)

@@ -79,7 +79,7 @@ def test_every_example_of_every_tab_shows_its_result_at_one_click(visitor, tab):
     for label in labels:
         text = visitor.answer(label, PLACES[tab])
         assert EXPECTED[tab](text, label), text
-        assert not visitor.all(f"#{PLACES[tab]} [role=alert]")
+        assert not visitor.all(f".{PLACES[tab]} [role=alert]")
     if SCREENSHOTS and tab in SHOWN:
         visitor.answer(labels[0], PLACES[tab])
         visitor.picture(SCREENSHOTS / f"space-{tab.lower().replace(' ', '-')}.png", 900)
@@ -121,12 +121,12 @@ def test_empty_long_and_hostile_input_gets_an_answer_and_is_shown_as_text(visito
         assert "value" in shown
         assert "@" in shown
         assert "$" in shown
-    assert not visitor.all(f"#{place} img, #{place} b")
+    assert not visitor.all(f".{place} img, .{place} b")
     assert visitor.driver.title != "broken"
     assert visitor.errors() == []
 
 
-def test_uploaded_files_are_converted_and_can_be_downloaded(visitor, tmp_path):
+def test_uploaded_files_are_converted_deleted_and_the_result_can_be_downloaded(visitor, temporary_files, tmp_path):
     visitor.open_tab("Convert")
     assert "Two files are needed" in visitor.answer("Convert", PLACES["Convert"])
     inputs = visitor.driver.find_elements("css selector", "div[role=tabpanel] input[type=file]")[-2:]
@@ -134,7 +134,8 @@ def test_uploaded_files_are_converted_and_can_be_downloaded(visitor, tmp_path):
         field.send_keys(path)
         visitor.wait(lambda name=Path(path).name: [row for row in visitor.all(".file") if name[:5] in row.text])
     assert "Converted." in visitor.answer("Convert", PLACES["Convert"])
-    link = visitor.wait(lambda: visitor.all("#convert-download a[href]"))[0].get_attribute("href")
+    assert [*temporary_files.rglob("options.json"), *temporary_files.rglob("weights.hdf5")] == []
+    link = visitor.wait(lambda: visitor.all(".convert-download a[href]"))[0].get_attribute("href")
     script = """
         const [link, done] = arguments;
         fetch(link).then(answer => answer.arrayBuffer()).then(bytes => done([...new Uint8Array(bytes)]));
