@@ -4,9 +4,9 @@ A run of `elmo-hf pretrain` in a folder small enough to be committed, and back, 
     python -m elmo_hf.model_cards.carry_run store RUN FOLDER
     python -m elmo_hf.model_cards.carry_run restore FOLDER RUN --text 'english-*.txt.xz' --heldout heldout.txt.xz
 
-The folder has the weights in half precision, the position in the text, the settings and the history. It has no text and
-no state of the optimiser: a restored run continues with the document after the last one begun, from a zero state, and
-its optimiser has seen a few batches with a learning rate of zero.
+The folder has the weights in 8 bits, the position in the text, the settings and the history. It has no text and no
+state of the optimiser: a restored run continues with the document after the last one begun, from a zero state, and its
+optimiser has seen a few batches with a learning rate of zero.
 """
 
 import argparse
@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.pretraining import PretrainingSettings, Run, RunText
 from elmo_hf.pretraining.checkpoints import newest_intact, read_manifest
 from elmo_hf.pretraining.training import CHECKPOINTS, Pretrainer, Progress
 
-RUN, HISTORY, POSITION = "run.json", "history.jsonl", "position.json"
+RUN, HISTORY, POSITION, WEIGHTS = "run.json", "history.jsonl", "position.json", "weights.safetensors"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+SCALE, LARGEST = ".scale", 127
 WARM_UP_STEPS = 60  # several times as long as the optimisers' averages
 
 
@@ -40,12 +41,8 @@ def store(run: Path, folder: Path):
     if checkpoint is None:
         raise FileNotFoundError(f"{run} has no complete checkpoint.")
     folder.mkdir(parents=True, exist_ok=True)
-    model = ElmoForPreTraining(ElmoConfig.from_pretrained(run))
-    model.load_state_dict(load_file(checkpoint / "model.safetensors"), strict=False)
-    model.to(torch.float16).save_pretrained(folder)
-    for path in folder.glob("*_elmo.py"):
-        path.unlink()
-    for name in (*TOKENIZER, HISTORY):
+    save_file(pack(load_file(checkpoint / "model.safetensors")), folder / WEIGHTS)
+    for name in ("config.json", *TOKENIZER, HISTORY):
         shutil.copyfile(run / name, folder / name)
     description = json.loads((run / RUN).read_text("utf-8"))
     kept = {name: description[name] for name in ("settings", "total_steps", "tracker")}
@@ -67,7 +64,8 @@ def restore(folder: Path, run: Path, text: list[str], heldout: list[str]) -> Pro
     """
     description = json.loads((folder / RUN).read_text("utf-8"))
     position = json.loads((folder / POSITION).read_text("utf-8"))
-    model = ElmoForPreTraining.from_pretrained(folder, dtype=torch.float32)
+    model = ElmoForPreTraining(ElmoConfig.from_pretrained(folder))
+    model.load_state_dict(unpack(load_file(folder / WEIGHTS)))
     settings = PretrainingSettings(**description["settings"])
     sources = RunText(text, heldout, pretokenized=description["pretokenized"])
     begun = Run.begin(run, model, ElmoTokenizer.from_pretrained(folder), sources, settings, description["tracker"])
@@ -84,6 +82,24 @@ def restore(folder: Path, run: Path, text: list[str], heldout: list[str]) -> Pro
     shutil.copyfile(folder / HISTORY, run / HISTORY)
     trainer.save()
     return trainer.progress
+
+
+def pack(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights in 8 bits, with a scale per row. Vectors stay as they are."""
+    packed = {}
+    for name, weight in weights.items():
+        if weight.ndim < 2:
+            packed[name] = weight
+            continue
+        scale = weight.abs().amax(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST
+        packed[name], packed[name + SCALE] = (weight / scale).round().to(torch.int8), scale
+    return packed
+
+
+def unpack(packed: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights that [`pack`] was given, each to half a step of its row's scale."""
+    names = [name for name in packed if not name.endswith(SCALE)]
+    return {name: packed[name] * packed[name + SCALE] if name + SCALE in packed else packed[name] for name in names}
 
 
 def _fill_averages(trainer: Pretrainer):

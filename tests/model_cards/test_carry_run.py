@@ -35,7 +35,8 @@ def test_a_restored_run_has_the_weights_the_place_and_the_history_of_the_stored_
     resumed = Run.resume(tmp_path / "restored", steps=8)
     original = ElmoForPreTraining.from_pretrained(tmp_path / "run").state_dict()
     for name, weight in resumed.trainer.unwrapped.state_dict().items():
-        torch.testing.assert_close(weight, original[name].half().float(), rtol=0, atol=0)
+        step = original[name].abs().amax(dim=-1, keepdim=True) / 127 if weight.ndim > 1 else 0
+        assert ((weight - original[name]).abs() <= 0.501 * step).all(), name
     position = json.loads((stored / "position.json").read_text())
     assert resumed.trainer.streams.reader.state_dict() == position["reader"]
     assert resumed.trainer.progress == progress
