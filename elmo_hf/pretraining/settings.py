@@ -30,7 +30,7 @@ class PretrainingSettings:
         seed: The seed of the weights, the dropout, the order of the text and the resets.
         reset_probability: The probability that the state is reset to zeros at the start of a sentence. The original
             never resets it, but a model that is used sentence by sentence should be trained to start from zeros.
-        optimizer: "adamw", "adagrad" or "muon".
+        optimizer: "muon" (Muon for the matrices of the LSTMs, AdamW for the rest), "adamw" or "adagrad".
         learning_rate: The learning rate of the optimiser.
         weight_decay: The weight decay; biases have none.
         warmup_steps: The number of steps over which the learning rate rises from zero.
@@ -52,8 +52,8 @@ class PretrainingSettings:
     epochs: int | None = 1
     seed: int = 0
     reset_probability: float | int = 0.5
-    optimizer: Literal["adamw", "adagrad", "muon"] = "adamw"
-    learning_rate: float | int = 2e-3
+    optimizer: Literal["adamw", "adagrad", "muon"] = "muon"
+    learning_rate: float | int = 4e-3
     weight_decay: float | int = 0.01
     warmup_steps: int = 500
     decay_share: float | int = 0.25

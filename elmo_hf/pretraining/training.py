@@ -36,6 +36,7 @@ from .text import Corpus
 
 CHECKPOINTS = "checkpoints"
 LOG_LINES_EVERY = 10  # history records per line of the log
+UNTIMED_STEPS, TIMED_STEPS = 5, 20  # at the start: the first steps compile and fill caches, the next ones are timed
 
 
 @dataclass
@@ -149,7 +150,7 @@ class Pretrainer:
         settings = self.settings
         self.model.train()
         with self._signals(), compiled_kernels(settings.compile), self._bar() as bar:
-            logged = Progress(**vars(self.progress))
+            logged = timed = first = Progress(**vars(self.progress))
             started = self.progress.seconds - time.monotonic()
             cpu_started = self.progress.cpu_seconds - time.process_time()
             while settings.steps is None or self.progress.step < settings.steps:
@@ -163,6 +164,10 @@ class Pretrainer:
                 self.progress.losses.append(result.loss)
                 bar.update()
                 step = self.progress.step
+                if step - first.step == UNTIMED_STEPS:
+                    timed = Progress(**vars(self.progress))
+                elif step - first.step == UNTIMED_STEPS + TIMED_STEPS:
+                    self._print_estimate(timed)
                 if step % settings.log_every == 0:
                     self._log(result, logged, bar)
                     logged = Progress(**vars(self.progress))
@@ -268,6 +273,19 @@ class Pretrainer:
             record = {"loss": loss, "learning_rate": self.optimizer.param_groups[0]["lr"]}
             record |= {"gradient_norm": result.gradient_norm, "words_per_second": speed}
             self.history.add(self.progress.step, record | self._clocks())
+
+    def _print_estimate(self, timed: Progress):
+        """Prints the speed of the steps since `timed`, and how long the rest of the run takes at this speed."""
+        if not self.show_progress:
+            return
+        words, seconds = self.progress.words - timed.words, max(self.progress.seconds - timed.seconds, 1e-9)
+        left = self.total_steps - self.progress.step
+        total = self.progress.words + left * words // TIMED_STEPS
+        interval = tqdm.format_interval(left * seconds / TIMED_STEPS)
+        tqdm.write(
+            f"estimate: {words / seconds:,.0f} words/s, {3600 * words / seconds:,.0f} words per hour; "
+            f"{self.total_steps:,} steps are {total:,} words and take {interval} from now, without evaluations"
+        )
 
     def _clocks(self) -> dict[str, float]:
         """The number of words read and the time taken so far."""

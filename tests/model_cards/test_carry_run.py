@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import torch
 
 from elmo_hf import ElmoForPreTraining
 from elmo_hf.model_cards.carry_run import restore, store

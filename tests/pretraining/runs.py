@@ -87,6 +87,7 @@ def tiny_pretrainer(
     model: ElmoForPreTraining | None = None,
     total_steps: int | None = None,
     tracker: str | None = None,
+    show_progress: bool = False,
     **changes,
 ) -> Pretrainer:
     """A loop over a text; without a model, one of `FIELDS`."""
@@ -100,7 +101,7 @@ def tiny_pretrainer(
         heldout=None if heldout is None else Corpus(heldout),
         pretokenized=True,
         total_steps=total_steps,
-        show_progress=False,
+        show_progress=show_progress,
         tracker=tracker,
     )
 

@@ -212,7 +212,7 @@ def test_a_first_checkpoint_that_cannot_be_written_leaves_nothing(begin, tmp_pat
 
 
 def test_there_must_be_a_run_to_resume(begin, tmp_path):
-    with pytest.raises(RunError, match=r"holds no run \(run.json is missing\): leave --resume away"):
+    with pytest.raises(RunError, match=r"holds no run \(run.json is missing\): leave out --resume"):
         Run.resume(tmp_path)
     run = begin(tmp_path / "run", steps=1)
     (run.folder / "checkpoints" / "step-00000000" / "model.safetensors").unlink()

@@ -70,7 +70,7 @@ def test_the_original_recipe_is_the_originals():
 
 def test_the_modern_recipe_is_the_default():
     assert PretrainingSettings.recipe("modern") == PretrainingSettings()
-    assert isinstance(PretrainingSettings().build_optimizer(torch.nn.Linear(2, 2)), torch.optim.AdamW)
+    assert (PretrainingSettings().optimizer, PretrainingSettings().learning_rate) == ("muon", 0.004)
 
 
 def test_overrides_win_over_a_recipe():

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -89,6 +90,24 @@ def test_the_loss_falls_on_a_repetitive_text(repetitive, tmp_path, recipe, field
     assert sum(losses[-10:]) < 0.4 * sum(losses[:10])
     after = trainer.evaluate()
     assert max(after.forward, after.backward) < 3
+
+
+def test_an_estimate_of_words_and_time_is_printed_when_the_first_steps_have_been_timed(text, tmp_path, capsys):
+    trainer = tiny_pretrainer(tmp_path / "run", text, steps=30, epochs=None, show_progress=True)
+    words = trainer.train().words
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("estimate: ")]
+    found = re.fullmatch(
+        r"estimate: ([\d,]+) words/s, ([\d,]+) words per hour; 30 steps are ([\d,]+) words and take 00:00 from now, .*",
+        line,
+    )
+    per_second, per_hour, total = (int(number.replace(",", "")) for number in found.groups())
+    assert per_hour == pytest.approx(3600 * per_second, abs=1800)
+    assert total == words
+
+
+def test_a_short_run_prints_no_estimate(text, tmp_path, capsys):
+    tiny_pretrainer(tmp_path / "run", text, steps=24, epochs=None, show_progress=True).train()
+    assert "estimate" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
