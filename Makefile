@@ -1,9 +1,13 @@
 # Every target makes .venv and installs what it needs the first time.
 PYTHON ?= python3
+comma := ,
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-DEMO := .venv/.demo
 LOWEST := .venv-lowest/.installed
+# `make demo LANGUAGE=zh`; the environment variable of this name is that of the locale.
+DEMO_LANGUAGE := $(if $(filter command line,$(origin LANGUAGE)),$(LANGUAGE),en)
+DEMO_EXTRAS := picture$(if $(filter zh,$(DEMO_LANGUAGE)),$(comma)chinese)
+DEMO := .venv/.demo-$(DEMO_LANGUAGE)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -21,7 +25,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 # The package and what its picture needs; nothing where the development tools are installed already.
 $(DEMO): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	test -e $(INSTALLED) || $(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable ".[picture]"
+	test -e $(INSTALLED) || $(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable ".[$(DEMO_EXTRAS)]"
 	touch $@
 
 $(LOWEST): pyproject.toml constraints-lowest.txt
@@ -30,7 +34,7 @@ $(LOWEST): pyproject.toml constraints-lowest.txt
 	touch $@
 
 demo: $(DEMO)  ## Look at the vectors of words with two meanings, offline
-	$(BIN)/python -m elmo_hf.demo
+	$(BIN)/python -m elmo_hf.demo --language $(DEMO_LANGUAGE)
 
 # `--quiet` would hide the warnings, which a strict build counts.
 docs: $(INSTALLED)  ## Build the documentation site into build/site; fails on broken links and missing docstrings

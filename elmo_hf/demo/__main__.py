@@ -1,5 +1,7 @@
-"""Loads the included model and compares its vectors of words with several meanings."""
+"""Loads a model and compares its vectors of words with several meanings."""
 
+import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -7,12 +9,16 @@ from pathlib import Path
 from transformers.utils import logging
 
 from ..embedding import ElmoEmbedder
+from ..errors import ModelError
 from ..index import ElmoIndex
+from ..runtime.default_model import default_model
 from ..runtime.extras import missing
-from .picture import draw_uses
-from .senses import EXAMPLES, Uses, find_uses, layer_names, mark, nearest_sense, read_text, similarities
+from .picture import draw_uses, find_font
+from .senses import Uses, find_uses, layer_names, mark, nearest_sense, similarities
+from .texts import TEXTS
 
-PICTURE, DRAWN = Path("demo.png"), "palm"  # the word that the model tells apart best
+PICTURE = Path("demo.png")
+LANGUAGES = {"en": "an English", "zh": "a Chinese"}
 
 
 def print_table(names: list[str], rows: dict[str, list[float]]):
@@ -53,36 +59,60 @@ def print_nearest_senses(text: dict[str, Uses]):
     print("\nMEANINGS TOLD APART")
     print("How often the most similar other use of the word in the text has the same meaning; by chance it is half.\n")
     rows = {f"{word}, {len(uses.senses)} uses": nearest_sense(uses).tolist() for word, uses in text.items()}
-    print_table(layer_names(text[DRAWN]), rows)
+    print_table(layer_names(next(iter(text.values()))), rows)
 
 
 def draw(uses: Uses):
     """Draws the uses of a word as points."""
     print("\nPICTURE")
+    word = uses.occurrences[0].word
+    if find_font(word) is None:
+        print(f"None: no font on this machine has the characters of “{word}” (Debian's fonts-noto-cjk has them).")
+        return
     draw_uses(uses, PICTURE)
-    print(f"{PICTURE.resolve()}: “{DRAWN}” in {len(uses.senses)} sentences")
+    print(f"{PICTURE.resolve()}: “{word}” in {len(uses.senses)} sentences")
 
 
-def main():
-    """Runs the demo."""
-    logging.disable_progress_bar()
+def run(model: str | None, language: str):
+    """
+    Runs the demo.
+
+    Args:
+        model: A folder or a name on the Hub. Default: the model of the language that comes with this package.
+        language: A key of `TEXTS`.
+    """
     start = time.perf_counter()
     if no_picture := missing("picture"):
         print(f"There will be no picture. {no_picture}\n")
-    embedder = ElmoEmbedder.from_pretrained()
+    embedder = ElmoEmbedder.from_pretrained(default_model(language) if model is None else model)
     name, size = Path(embedder.model.name_or_path).name, embedder.model.num_parameters()
-    print(f"{name}: an English ELMo of {size:,} parameters, loaded offline with\nElmoEmbedder.from_pretrained().")
-    examples = {word: find_uses(embedder, word, senses) for word, senses in EXAMPLES.items()}
-    text = read_text()
-    print_similarities(examples)
-    print_neighbours(
-        embedder, examples, [line for senses in text.values() for part in senses.values() for line in part]
+    print(
+        f"{name}: {LANGUAGES[language]} ELMo of {size:,} parameters, loaded offline with\n"
+        "ElmoEmbedder.from_pretrained()."
     )
+    texts = TEXTS[language]
+    text = texts.read()
+    examples = {word: find_uses(embedder, word, senses) for word, senses in texts.examples.items()}
+    print_similarities(examples)
+    print_neighbours(embedder, examples, texts.sentences())
     uses_in_text = {word: find_uses(embedder, word, senses) for word, senses in text.items()}
     print_nearest_senses(uses_in_text)
     if not no_picture:
-        draw(uses_in_text[DRAWN])
+        draw(uses_in_text[texts.drawn])
     print(f"\n{time.perf_counter() - start:.1f} seconds in all.")
+
+
+def main():
+    """Reads the options and runs the demo."""
+    parser = argparse.ArgumentParser(prog="python -m elmo_hf.demo", description=__doc__)
+    parser.add_argument("--language", choices=TEXTS, default="en", help="language of the sentences (default: en)")
+    parser.add_argument("--model", help="a model folder or a name on the Hub (default: the language's own model)")
+    options = parser.parse_args()
+    logging.disable_progress_bar()
+    try:
+        run(options.model, options.language)
+    except ModelError as error:
+        sys.exit(f"Error: {error}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A picture of a word's uses: each is a point, coloured by its sense; some have their sentences beside them."""
 
 import os
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from .senses import Uses
 WIDTH, HEIGHT, RESOLUTION = 9.0, 5.8, 150  # inches, and dots per inch
 POINTS = (0.255, 0.09, 0.49, 0.73)  # the axes: left, bottom, width and height, as fractions of the figure
 COLOURS, MARKERS, GREY = ("#1b66d1", "#d4550b"), ("o", "^"), "#57606a"
+MATPLOTLIBS_FONT = "DejaVu Sans"  # the fonts below are for characters that it does not have
+FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei"),
+    *("PingFang SC", "Heiti SC", "Microsoft YaHei", "SimHei", "Arial Unicode MS"),
+)
 LABELLED, SPACE = 8, 0.055  # labelled uses per sense, and the smallest distance between two labels
 
 
@@ -38,11 +44,24 @@ def draw_uses(uses: Uses, path: str | os.PathLike):
         _write_sentences(figure, axes, uses, points, sense, colour, on_the_right=sense != senses[0])
     _write_title(figure, uses, senses, shares)
     temporary = Path(path).with_name(f".{Path(path).name}.tmp")
+    font = find_font(uses.occurrences[0].word) or MATPLOTLIBS_FONT
+    for text in figure.findobj(import_extra("matplotlib.text", "picture").Text):
+        text.set_fontfamily(font)
     try:
         figure.savefig(temporary, format="png", pil_kwargs={"optimize": True})
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def find_font(text: str) -> str | None:
+    """The name of an installed font that has the characters of a text, as far as it is one of those known here."""
+    manager, fonts = (import_extra(f"matplotlib.{name}", "picture") for name in ("font_manager", "ft2font"))
+    installed = {font.name: font.fname for font in manager.fontManager.ttflist}
+    for name in (MATPLOTLIBS_FONT, *FONTS):
+        if name in installed and {*map(ord, text)} <= fonts.FT2Font(installed[name]).get_charmap().keys():
+            return name
+    return None
 
 
 def project(uses: Uses) -> tuple[np.ndarray, np.ndarray]:
@@ -71,12 +90,19 @@ def principal_points(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def snippet(occurrence: Occurrence, width: int = 17) -> tuple[str, str, str]:
-    """A word and its context: whole words, at most `width` characters on each side."""
+    """
+    A word and its context: at most `width` characters on each side, whole words if spaces separate them. Wide
+    characters, such as Chinese ones, count twice.
+    """
     before, after = occurrence.sentence[: occurrence.start], occurrence.sentence[occurrence.end :]
+    if unicodedata.east_asian_width(occurrence.word[0]) == "W":
+        width //= 2
     if len(before) > width:
-        before = "… " + before[-width:].partition(" ")[2]
+        kept = before[-width:]
+        before = "… " + (kept.partition(" ")[2] if " " in kept else kept)
     if len(after) > width:
-        after = after[:width].rpartition(" ")[0] + " …"
+        kept = after[:width]
+        after = (kept.rpartition(" ")[0] if " " in kept else kept) + " …"
     return before, occurrence.word, after
 
 
@@ -108,7 +134,8 @@ def _write_sentences(
     x, side = (0.75, "left") if on_the_right else (0.25, "right")
     for row, y in zip(chosen, _spread(heights), strict=True):
         before, word, after = (part.replace("$", r"\$") for part in snippet(uses.occurrences[row]))
-        figure.text(x, y, rf"{before}$\bf{{{word}}}${after}", fontsize=8, color=colour, ha=side, va="center")
+        bold = rf"$\bf{{{word}}}$" if word.isascii() else f"[{word}]"  # mathematical text has one font
+        figure.text(x, y, f"{before}{bold}{after}", fontsize=8, color=colour, ha=side, va="center")
         line = {"arrowstyle": "-", "color": colour, "alpha": 0.4, "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}
         axes.annotate("", points[row], (x, y), textcoords="figure fraction", arrowprops=line, zorder=2)
 
@@ -129,4 +156,4 @@ def _spread(heights: np.ndarray) -> np.ndarray:
     return heights
 
 
-__all__ = ["draw_uses", "principal_points", "project", "snippet"]
+__all__ = ["draw_uses", "find_font", "principal_points", "project", "snippet"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,51 +9,6 @@ import torch
 from torch.nn.functional import normalize
 
 from ..embedding import ElmoEmbedder, Occurrence
-
-TEXT = Path(__file__).with_name("text.txt")
-
-# Word → its senses, in the order of the paragraphs of the text.
-SENSES = {
-    "bank": ["river", "money"],
-    "bat": ["animal", "club"],
-    "spring": ["season", "metal"],
-    "match": ["game", "fire"],
-    "palm": ["tree", "hand"],
-}
-
-# Word → sense → sentences that are compared one by one. None of them is in the text.
-EXAMPLES = {
-    "bank": {
-        "river": [
-            "They sat on the bank and watched the boats on the river.",
-            "The stream had washed away part of the bank near the old mill.",
-        ],
-        "money": [
-            "The bank refused to lend the company any more money.",
-            "She opened an account at the bank with her first wages.",
-        ],
-    },
-    "spring": {
-        "season": [
-            "In early spring the roses in our garden bloom.",
-            "Every spring the birds sing in the apple trees.",
-        ],
-        "metal": [
-            "The mechanic found a rusty spring inside the machine.",
-            "There is a strong metal spring under the lid.",
-        ],
-    },
-    "match": {
-        "game": [
-            "Our team won the match by two goals to one.",
-            "The referee stopped the match because of the rain.",
-        ],
-        "fire": [
-            "He struck a match and lit the lamp.",
-            "She held the burning match to the candle.",
-        ],
-    },
-}
 
 
 class Uses(NamedTuple):
@@ -71,16 +25,6 @@ class Uses(NamedTuple):
     occurrences: list[Occurrence]
     senses: list[str]
     vectors: np.ndarray
-
-
-def read_text() -> dict[str, dict[str, list[str]]]:
-    """The demo's text: word → sense → sentences."""
-    paragraphs = [part.splitlines() for part in TEXT.read_text(encoding="utf-8").split("\n\n")]
-    places = [(word, sense) for word, senses in SENSES.items() for sense in senses]
-    text: dict[str, dict[str, list[str]]] = {word: {} for word in SENSES}
-    for (word, sense), sentences in zip(places, paragraphs, strict=True):
-        text[word][sense] = sentences
-    return text
 
 
 def find_uses(embedder: ElmoEmbedder, word: str, senses: Mapping[str, Sequence[str]]) -> Uses:

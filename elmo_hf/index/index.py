@@ -12,7 +12,7 @@ import numpy as np
 from ..data.occurrences import Occurrence, TokenizedSentence
 from ..data.sentences import Sentence, checked
 from ..errors import FolderError, ModelError, TextError
-from ..runtime.default_model import NAME, default_model
+from ..runtime.default_model import MODELS, default_model
 from ..runtime.extras import require
 from ..runtime.progress import Progress
 from ..runtime.staging import refuse_used, staged_folder
@@ -282,7 +282,8 @@ def _name(embedder: "ElmoEmbedder") -> str:
     """The name or folder from which the model can be loaded again."""
     name = embedder.model.name_or_path
     if name and os.path.exists(name):
-        return NAME if os.path.samefile(name, default_model()) else os.path.abspath(name)
+        of_package = (model for language, model in MODELS.items() if os.path.samefile(name, default_model(language)))
+        return next(of_package, os.path.abspath(name))
     return name
 
 
