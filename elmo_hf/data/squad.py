@@ -1,6 +1,7 @@
 """Reads questions with contexts and answers: SQuAD 1.1 and 2.0, in its JSON, or as rows of JSON lines and datasets."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -70,19 +71,42 @@ def read_squad(source: str, *, split: str = "train", with_answers: bool = True) 
 
 
 def _from_articles(source: str, with_answers: bool) -> Iterator[Question]:
+    text = read_text(source)
     try:
-        content = json.loads(read_text(source))
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         raise TextError(f"{source}, line {error.lineno}, column {error.colno}: no JSON ({error.msg}).") from error
     except RecursionError as error:
         raise TextError(f"{source}: no JSON of SQuAD (it is nested too deeply).") from error
+    path: list[Any] = []  # the article, the paragraph and the question that are read
+    try:
+        yield from _questions(source, content, with_answers, path)
+    except TextError as error:
+        line = _line_of(text, path)
+        raise TextError(str(error).replace(source, f"{source}, line {line}", 1) if line else str(error)) from error
+
+
+def _questions(source: str, content: Any, with_answers: bool, path: list[Any]) -> Iterator[Question]:
     for article_number, article in enumerate(_list(content, "data", source), 1):
+        path[:] = [article]
         title = article.get("title", "") if isinstance(article, dict) else ""
         place = f"{source}, article {article_number}" + (f" ({title!s:.60})" if title else "")
         for paragraph_number, paragraph in enumerate(_list(article, "paragraphs", place), 1):
+            path[1:] = [paragraph]
             where = f"{place}, paragraph {paragraph_number}"
             for question in _list(paragraph, "qas", where):
+                path[2:] = [question]
                 yield _question(where, question, _text(where, paragraph, "context"), str(title), with_answers)
+
+
+def _line_of(text: str, path: list[Any]) -> int | None:
+    """The line of the innermost object that is read, by its id, context or title."""
+    for name, values in reversed(list(zip(("title", "context", "id"), path, strict=False))):
+        value = values.get(name) if isinstance(values, dict) else None
+        for spelling in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+            if isinstance(value, str) and (match := re.search(rf'"{name}"\s*:\s*{re.escape(spelling)}', text)):
+                return text.count("\n", 0, match.start()) + 1
+    return None
 
 
 def _question(where: str, question: Any, context: str, title: str, with_answers: bool) -> Question:

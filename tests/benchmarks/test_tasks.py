@@ -1,10 +1,12 @@
 """The published numbers of tasks do not move with the defaults of the training, and each task names its data."""
 
+import json
+
 import pytest
 
 from benchmarks import SHARED
 from benchmarks.task_setups import SETUPS
-from benchmarks.tasks import SETTINGS
+from benchmarks.tasks import SETTINGS, stored_runs
 from elmo_hf.finetuning import FinetuningSettings
 
 
@@ -31,3 +33,12 @@ def test_the_data_of_a_task_have_three_parts_of_different_examples(name):
     assert all((setup.train, setup.dev, setup.test))
     assert setup.train != setup.dev != setup.test
     assert "epochs" in setup.settings
+
+
+def test_runs_of_the_published_results_are_not_repeated(tmp_path):
+    run = {"task": "pos", "inputs": "glove", "way": None, "seed": 0, "metric": 0.5}
+    (tmp_path / "tasks.json").write_text(json.dumps({"results": [run, run | {"seed": 1}]}))
+    (tmp_path / "runs.jsonl").write_text(json.dumps(run | {"metric": 0.6}) + "\n")
+    found = stored_runs(tmp_path / "runs.jsonl", tmp_path / "tasks.json")
+    assert found == [run | {"metric": 0.6}, run | {"seed": 1}]
+    assert stored_runs(tmp_path / "no.jsonl", None) == []

@@ -296,5 +296,8 @@ def test_questions_are_learned_and_answered_with_offsets(tmp_path, run):
         "finetune", "question-answering", f"--train={tmp_path / 'bad.json'}", files[1], "--out", tmp_path / "new"
     )
     assert code == 2
-    assert "bad.json, article 1 (toy), paragraph 3, question '2': the answer 'Nobody' is not in its context" in problem
+    assert (
+        "bad.json, line 1, article 1 (toy), paragraph 3, question '2': the answer 'Nobody' is not in its context"
+        in problem
+    )
     assert not (tmp_path / "new").exists()

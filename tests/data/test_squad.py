@@ -52,7 +52,7 @@ def test_json_compressed_json_and_json_lines_give_the_same_questions(tmp_path):
     assert read_squad(str(tmp_path / "dev.jsonl"), with_answers=False) == unanswered
 
 
-PLACE = r"dev\.json, article 1 \(Anna\), paragraph 1"
+PLACE = r"dev\.json, line 1, article 1 \(Anna\), paragraph 1"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,19 @@ def test_a_bad_question_is_named_with_its_file_article_and_paragraph(tmp_path, c
         read_squad(write(tmp_path / "dev.json", json.dumps(content(**changes))))
 
 
+def test_a_bad_question_is_named_with_its_line(tmp_path):
+    bad = content()
+    questions = bad["data"][0]["paragraphs"][0]["qas"]
+    questions.append(
+        questions[0] | {"id": "é", "answers": [{"text": "Bert", "answer_start": 0}], "is_impossible": False}
+    )
+    for as_ascii in (True, False):
+        text = json.dumps(bad, indent=1, ensure_ascii=as_ascii)
+        line = 1 + [json.dumps("é", ensure_ascii=as_ascii) in line for line in text.splitlines()].index(True)
+        with pytest.raises(TextError, match=rf"dev\.json, line {line}, article 1 .*question 'é': the answer 'Bert'"):
+            read_squad(write(tmp_path / "dev.json", text))
+
+
 def test_a_question_of_squad_1_without_an_answer_is_refused(tmp_path):
     bad = content(answers=[])
     del bad["data"][0]["paragraphs"][0]["qas"][0]["is_impossible"]
@@ -88,7 +101,7 @@ def test_a_question_of_squad_1_without_an_answer_is_refused(tmp_path):
     [
         ('{"data": [\n{"title": }]}', "line 2, column 11: no JSON"),
         ('{"paragraphs": []}', "a list 'data' should be here"),
-        ('{"data": [{"title": "Anna"}]}', r"article 1 \(Anna\): a list 'paragraphs' should be here"),
+        ('{"data": [{"title": "Anna"}]}', r"line 1, article 1 \(Anna\): a list 'paragraphs' should be here"),
         ('{"data": [3]}', "article 1: a list 'paragraphs' should be here, found 3"),
         ('{"data": [{"paragraphs": [{"context": "a"}]}]}', "article 1, paragraph 1: a list 'qas'"),
         ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "article 1, paragraph 1: a text 'context'"),
