@@ -80,6 +80,7 @@ _SUBPACKAGES = {
     "demo",
     "embedding",
     "errors",
+    "export",
     "finetuning",
     "index",
     "language_model",

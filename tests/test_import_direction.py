@@ -20,6 +20,7 @@ ROOMS = {
     "corpus",
     "demo",
     "embedding",
+    "export",
     "finetuning",
     "index",
     "language_model",

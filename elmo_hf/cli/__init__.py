@@ -27,6 +27,7 @@ from ..errors import (
 from .analysis_commands import analyze
 from .conversion_commands import convert
 from .embedding_commands import embed
+from .export_commands import export
 from .finetuning_commands import finetune
 from .index_commands import index, neighbors
 from .language_model_commands import next_words, previous_words, score, similar, substitutes
@@ -56,6 +57,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=
 app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
 app.add_typer(analyze, name="analyze")
+app.add_typer(export, name="export")
 for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull, space):
     app.command()(command)
 for command in (score, substitutes, similar):

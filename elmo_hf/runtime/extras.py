@@ -36,6 +36,7 @@ NEEDS = {
     "picture": Need("A picture", ("matplotlib",), "picture"),
     "tensorboard": Need("The tracker tensorboard", ("tensorboard",), "pretrain"),
     "page": Need("The page", ("gradio", "h5py"), "space"),
+    "onnx": Need("Export to ONNX", ("onnx", "onnxruntime"), "onnx"),
     "jieba": Need('The segmenter "jieba"', ("jieba",), "chinese"),
 }
 # The names of packages that differ from those of their modules.
