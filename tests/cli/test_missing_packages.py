@@ -27,6 +27,7 @@ COMMANDS = [
     (["convert", "bilm-hdf5", "no.json", "no.hdf5", "--out", "out"], "h5py", "convert"),
     (["convert", "original", "elmo-small", "--out", "out"], "h5py", "convert"),
     (["convert", "to-bilm-hdf5", "no-model", "--out", "out"], "h5py", "convert"),
+    (["export", "onnx", "no-model", "--out", "out"], "onnxruntime", "onnx"),
     (["space", "no-model"], "gradio", "space"),
     (["space", "no-model", "--push", "me/elmo"], "h5py", "space"),
 ]
