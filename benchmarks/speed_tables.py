@@ -192,3 +192,46 @@ def minilm(results: dict[str, Any]) -> str:
         rows.append([side, f"{record['parameters'] / 1e6:.1f}", *speeds, f"{median(record['megabytes']):,.0f}"])
     header = ["", "million parameters", *(f"words/s, {setting}" for setting in settings), "peak MB"]
     return markdown(header, rows) + footnote(results)
+
+
+ONNX_MODELS = {"compact": "elmo-english-compact", "small": SIZE_NAMES["small"]}
+ONNX_ERRORS = {"PyTorch int8": "PyTorch, int8", "onnxruntime int8": "onnxruntime, int8"}
+
+
+def onnx(results: dict[str, Any]) -> str:
+    """Tokens per second of onnxruntime and PyTorch, by model and batch."""
+    rows = []
+    for result in results["results"]:
+        seconds = result["seconds"]
+        for size, words in result["words"].items():
+            speeds = [f"{words / median(of_side[size]):,.0f}" for of_side in seconds.values()]
+            faster = [
+                spread(ratios(seconds[f"onnxruntime {precision}"][size], seconds[f"PyTorch {precision}"][size]), 2)
+                for precision in ("fp32", "int8")
+            ]
+            rows.append([ONNX_MODELS[result["model"]], size, *speeds, *faster])
+    sides = list(results["results"][0]["seconds"])
+    ratio = "onnxruntime / PyTorch, "
+    header = [
+        "model",
+        "sentences per batch",
+        *(side.replace(" ", ", ") for side in sides),
+        f"{ratio}fp32",
+        f"{ratio}int8",
+    ]
+    return markdown(header, rows, 2) + footnote(results).replace(
+        "PyTorch", f"onnxruntime {results['onnxruntime']}, PyTorch"
+    )
+
+
+def onnx_error(results: dict[str, Any]) -> str:
+    """The cosines of int8 vectors with fp32's, by layer, with the shipped model."""
+    (compared,) = (result["compared"] for result in results["results"] if result["model"] == "compact")
+    rows = []
+    for side, label in ONNX_ERRORS.items():
+        cosines = zip(compared[side]["mean cosines"], compared[side]["smallest cosines"], strict=True)
+        cells = [f"{mean:.4f} ({least:.4f})" for mean, least in cosines]
+        rows.append([label, *cells, f"{compared[side]['largest difference']:.2f}"])
+    layers = len(compared["onnxruntime int8"]["mean cosines"])
+    header = ["", *(f"layer {layer}" for layer in range(layers)), "largest difference of a value"]
+    return markdown(header, rows) + "\n(Mean and, in brackets, smallest cosine of a word's vector with that of fp32.)\n"

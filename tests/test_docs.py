@@ -67,6 +67,7 @@ def folders(tmp_path):
         "docs/index.md",
         "docs/language-model.md",
         "docs/neighbours.md",
+        "docs/onnx.md",
         "docs/precision.md",
         "docs/question-answering.md",
         "docs/semantic-roles.md",

@@ -73,3 +73,16 @@ def test_a_measurement_on_a_busy_machine_says_so():
     machine = {"processor": "P", "threads": 2, "torch": "2"}
     assert "Other programs" in speed_tables.footnote({"machine": machine, "load": 3.0})
     assert "Other programs" not in speed_tables.footnote({"machine": machine, "load": 0.2})
+
+
+def test_onnx_is_shown_with_its_speed_and_the_error_of_int8():
+    sides = ["PyTorch fp32", "PyTorch int8", "onnxruntime fp32", "onnxruntime int8"]
+    seconds = {side: {"8": [4.0 / place] * 3} for place, side in enumerate(sides, 1)}
+    error = {"mean cosines": [0.999, 0.998], "smallest cosines": [0.99, 0.98], "largest difference": 0.123}
+    found = {"model": "compact", "words": {"8": 400}, "seconds": seconds, "compared": dict.fromkeys(sides[1:], error)}
+    machine = {"processor": "P", "threads": 2, "torch": "2"}
+    results = {"results": [found], "machine": machine, "onnxruntime": "1.2"}
+    row = speed_tables.onnx(results).splitlines()[2]
+    assert row == "| elmo-english-compact | 8 | 100 | 200 | 300 | 400 | 3.00 (3.00–3.00) | 2.00 (2.00–2.00) |"
+    assert "(P, 2 threads, onnxruntime 1.2, PyTorch 2.)" in speed_tables.onnx(results)
+    assert "| onnxruntime, int8 | 0.9990 (0.9900) | 0.9980 (0.9800) | 0.12 |" in speed_tables.onnx_error(results)
