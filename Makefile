@@ -11,7 +11,7 @@ DEMO := .venv/.demo-$(DEMO_LANGUAGE)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs check test test-all test-lowest lint format golden mixins campaign bench clean
+.PHONY: help demo docs notebooks check test test-all test-lowest lint format golden mixins campaign bench clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -39,6 +39,9 @@ demo: $(DEMO)  ## Look at the vectors of words with two meanings, offline
 # `--quiet` would hide the warnings, which a strict build counts.
 docs: $(INSTALLED)  ## Build the documentation site into build/site; fails on broken links and missing docstrings
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+notebooks: $(INSTALLED)  ## Run the notebooks and store what they print
+	$(BIN)/python -m notebooks.run
 
 check: lint  ## Format, lint, types and the fast tests, before each commit
 	$(BIN)/python -m pytest -m "not slow and not medium"

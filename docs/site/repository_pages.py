@@ -57,7 +57,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         target = path.removeprefix("docs/")
         if path == "README.md":
             target = "index.md"
-        elif files.get_file_from_path(target) is None:
+        elif path.endswith(".ipynb"):  # pages made by notebook_pages.py
+            target = target.removesuffix(".ipynb") + ".md"
+        if files.get_file_from_path(target) is None:
             return match[0]  # mkdocs reports it as a broken link
         return f"{match['text']}{os.path.relpath(target, here)}{match['anchor'] or ''})"
 
