@@ -89,6 +89,7 @@ _SUBPACKAGES = {
     "pretraining",
     "publishing",
     "runtime",
+    "space",
 }
 
 __all__ = [

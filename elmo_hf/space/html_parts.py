@@ -15,11 +15,13 @@ SIGNS = ("●", "▲", "■", "◆", "★", "▼", "✚", "✖")
 
 STYLE = """
 .elmo table { border-collapse: collapse; margin: 0.3em 0 1em; width: auto; }
+.elmo table, .elmo tr { border: 1px solid var(--border-color-primary) !important; }
 .elmo caption { text-align: left; font-weight: 600; padding: 0.2em 0; }
 .elmo th, .elmo td { padding: 0.25em 0.5em; text-align: left; font-weight: normal; border: none; }
 .elmo th[scope] { white-space: nowrap; }
-.elmo table.heat td { text-align: right; min-width: 3em; font-variant-numeric: tabular-nums; }
-.elmo table.bars td.bar { width: 12em; }
+.elmo table.heat :is(td, th) { text-align: center; min-width: 2.4em; padding: 0.25em 0.2em; }
+.elmo table.heat td { font-variant-numeric: tabular-nums; }
+.elmo table.bars td.bar { width: min(12em, 25vw); }
 .elmo .number { text-align: right; font-variant-numeric: tabular-nums; }
 .elmo .bar div { background: #1b4f9c; height: 0.9em; min-width: 1px; }
 .elmo .side { display: flex; flex-wrap: wrap; gap: 0 2em; align-items: flex-start; }
@@ -31,7 +33,7 @@ STYLE = """
 .elmo .strip { display: flex; height: 2.5em; max-width: 40em; }
 .elmo .strip span { flex: 1 1 0; }
 .elmo p.message { background: #fff3cd; color: #4a3500; padding: 0.7em 1em; border-radius: 0.4em; }
-.elmo svg { max-width: 100%; height: auto; background: #fff; border-radius: 0.4em; }
+.elmo svg { max-width: 100%; height: auto; background: #fff; border: 1px solid #d4d4d8; border-radius: 0.4em; }
 .elmo ul { padding-left: 1.2em; }
 .dark button[role=tab].selected { color: #9ec5ff; }
 """

@@ -62,18 +62,18 @@ def render_reading(reading: Reading) -> str:
         for word, bits in zip(reading.score.tokens[1:-1], surprise(reading.score), strict=True)
     )
     tables = []
-    for caption, candidates in (("After the sentence", reading.next), ("Before the sentence", reading.previous)):
-        if candidates is not None:
-            bars = [Bar(BOUNDARIES.get(word, word), math.exp(value), [_percent(value)]) for word, value in candidates]
-            tables.append(bar_table(caption, ["word", "probability"], bars))
     if reading.substitutes:
         best = reading.substitutes[0].log_prob
-        columns = ["word", "given the words before", "given the words after"]
+        columns = ["word", "before", "after"]
         bars = [
             Bar(word, math.exp(both - best), [_percent(forward), _percent(backward)])
             for word, both, forward, backward in reading.substitutes
         ]
-        tables.append(bar_table("In place of the marked word", columns, bars))
+        tables.append(bar_table("In place of the marked word, given the words before and after it", columns, bars))
+    for caption, candidates in (("After the sentence", reading.next), ("Before the sentence", reading.previous)):
+        if candidates is not None:
+            bars = [Bar(BOUNDARIES.get(word, word), math.exp(value), [_percent(value)]) for word, value in candidates]
+            tables.append(bar_table(caption, ["word", "probability"], bars))
     tables_html = "".join(f'<div class="scroll">{table}</div>' for table in tables)
     hint = "" if reading.substitutes is not None else paragraph("Mark a word with ** to see words that can replace it.")
     return result(

@@ -13,6 +13,7 @@ ONE_AT_A_TIME: dict[str, Any] = {
     "concurrency_limit": 1,
     "concurrency_id": "model",
 }  # the model's caches belong to one thread
+SHORT = 16  # characters of the label of an example that fit in a narrow button
 MISTAKES = (TextError, ModelError, ConversionError, ValueError)
 
 
@@ -52,9 +53,10 @@ def add_examples(
         return lambda: [*values, answer(*values)]
 
     gr.Markdown("Examples:")
+    width = 80 if max(map(len, labels)) <= SHORT else 240  # of a button, at least; those that do not fit go below
     with gr.Row():
         for label, values in zip(labels, examples, strict=True):
-            button = gr.Button(label, size="sm", min_width=80)
+            button = gr.Button(label, size="sm", min_width=width)
             button.click(click(values), None, [*inputs, output], api_visibility="private", **ONE_AT_A_TIME)
     output.render()
     return output

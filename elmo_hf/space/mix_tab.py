@@ -112,11 +112,11 @@ def lay_out_mix(model: PageModel):
     from .layout import ONE_AT_A_TIME, add_examples, answered, on_submit
 
     examples, (weights, gamma) = model.texts.marked, own_weights(model)
-    gr.Markdown("The vector of a word is a weighted sum of the layers, times γ. Move the sliders.")
+    gr.Markdown("The vector of a word is a weighted sum of the layers, times γ. The sliders set the weights.")
     text = gr.Textbox(examples[0], label="Sentence with a marked word", max_lines=3)
     with gr.Row():
         sliders = [
-            gr.Slider(0, 1, round(weight, 2), step=0.01, label=f"Weight of {name}", min_width=160)
+            gr.Slider(0, 1, round(weight, 2), step=0.01, label=name.capitalize(), min_width=160)
             for name, weight in zip(model.layer_names, weights, strict=True)
         ]
         gamma_slider = gr.Slider(0, 3, round(min(gamma, 3), 2), step=0.05, label="γ", min_width=160)

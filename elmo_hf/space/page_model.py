@@ -116,7 +116,7 @@ class PageModel:
         taggers = []
         for folder in stored_heads_of(Path(found)):
             head = read_head(folder)
-            results = ", ".join(f"{metric} {value:.1%}" for metric, value in head.results.items())
+            results = ", ".join(f"{metric.replace('f1', 'F1')} {value:.1%}" for metric, value in head.results.items())
             note = f"Trained on {head.data} ({head.license}). Test data: {results}."
             taggers.append(PageTagger(head.title, note, load_stored_head(folder, embedder.model), embedder.tokenizer))
         return cls(shown_name(os.fspath(found)), embedder, language_model, taggers)
