@@ -1,9 +1,11 @@
 """
-What each trick of the engine buys: the same work with the trick on and off, alternating in one process.
+What each trick of the engine buys: the same work with the trick on and off, alternating in one process, or in
+processes of their own where the trick changes the process.
 
     python -m benchmarks.tricks --json benchmarks/results/tricks.json
 
-`docs/decisions/` has one page per trick. Speed is measured for all of them, peak memory for those that save memory.
+`docs/decisions/` has one page per trick. Speed is measured for all of them, peak memory for those that save memory, and
+page faults for those that avoid them.
 """
 
 import argparse
@@ -24,7 +26,7 @@ import torch
 from benchmarks.engine import SIZES, sentences
 from benchmarks.report import processor
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
-from elmo_hf.modeling import lstm_autograd_elmo, lstm_cpu_elmo, lstm_elmo, token_encoder_elmo
+from elmo_hf.modeling import lstm_autograd_elmo, lstm_cpu_elmo, lstm_elmo, products_elmo, token_encoder_elmo
 
 ROUNDS = 5
 SECONDS = 1.0  # per measurement
@@ -38,6 +40,8 @@ class Trick(NamedTuple):
         cases: What it is measured on: `(size, sentences)`, or `(size, streams)` for training.
         training: Whether a training step is measured instead of inference.
         memory_case: Where it saves memory: what peak memory is measured on, each side in a process of its own.
+        own_processes: Whether the trick changes the process: each side is then measured in processes of its own, and
+            page faults are counted.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Trick(NamedTuple):
     cases: list[tuple[str, int]]
     training: bool = False
     memory_case: tuple[str, int] | None = None
+    own_processes: bool = False
 
 
 @contextmanager
@@ -79,6 +84,11 @@ def same_page_offset(model) -> AbstractContextManager:
         return memory[distance // 4 :][:values]
 
     return mock.patch.object(lstm_cpu_elmo, "_gate_memory", memory)
+
+
+def returned_memory(model) -> AbstractContextManager:
+    """glibc returns freed memory to the system, as it does by default."""
+    return mock.patch.object(products_elmo, "retain_freed_memory", return_value=None)
 
 
 def direct_tanh(model) -> AbstractContextManager:
@@ -118,6 +128,7 @@ TRICKS = [
     Trick("distinct-words", repeated_words, [("compact", 32), ("full", 32)]),
     Trick("few-sequences", packed_few, [("compact", 1), ("small", 1)]),
     Trick("page-offset", same_page_offset, [("compact", 1), ("small", 1)]),
+    Trick("retained-memory", returned_memory, [("compact", 8), ("compact", 32), ("small", 8)], own_processes=True),
     Trick("tanh-by-sigmoid", direct_tanh, [("compact", 8), ("compact", 32), ("full", 32)]),
     Trick("gradient-by-hand", autograd_only, [("compact", 128), ("full", 32)], training=True),
     Trick("largest-responses", conv_autograd, [("compact", 128)], training=True, memory_case=("full", 64)),
@@ -165,8 +176,13 @@ def seconds_per_call(call: Callable[[], object]) -> float:
 
 def measure(trick: Trick, size: str, batch: int) -> float:
     """How many times as fast the work is with the trick."""
-    model, call = (training_call if trick.training else inference_call)(size, batch)
     times: dict[bool, list[float]] = {True: [], False: []}
+    if trick.own_processes:
+        for _ in range(ROUNDS):
+            for enabled in (True, False):
+                times[enabled].append(in_own_process(trick, size, batch, enabled)["seconds"])
+        return statistics.median(times[False]) / statistics.median(times[True])
+    model, call = (training_call if trick.training else inference_call)(size, batch)
     for round_index in range(ROUNDS + 1):
         for enabled in (True, False):
             with nullcontext() if enabled else trick.without(model):
@@ -176,21 +192,35 @@ def measure(trick: Trick, size: str, batch: int) -> float:
     return statistics.median(times[False]) / statistics.median(times[True])
 
 
-def peak_memory(trick: Trick, size: str, batch: int, enabled: bool) -> int:
-    """The peak memory of two calls in a process of its own, in MB."""
+def in_own_process(trick: Trick, size: str, batch: int, enabled: bool) -> dict[str, float]:
+    """
+    The work with or without a trick in a process of its own: `memory`, the peak of two calls in MB, and, if the trick
+    wants processes of its own, `seconds` and page `faults` per call after these.
+    """
     arguments = [trick.name, size, str(batch), "with" if enabled else "without"]
-    command = [sys.executable, "-m", "benchmarks.tricks", "--memory-of", *arguments]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, "-m", "benchmarks.tricks", "--side", *arguments]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def print_memory(name: str, size: str, batch: str, side: str):
-    """What [`peak_memory`] runs."""
+def print_side(name: str, size: str, batch: str, side: str):
+    """What [`in_own_process`] runs."""
     trick = next(trick for trick in TRICKS if trick.name == name)
     model, call = (training_call if trick.training else inference_call)(size, int(batch))
     with nullcontext() if side == "with" else trick.without(model):
         call()
         call()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        result: dict[str, float] = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
+        if trick.own_processes:
+            result |= {"faults": faults_per_call(call), "seconds": seconds_per_call(call)}
+    print(json.dumps(result))
+
+
+def faults_per_call(call: Callable[[], object], calls: int = 5) -> int:
+    """The number of page faults per call."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(calls):
+        call()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // calls
 
 
 def main():
@@ -198,23 +228,28 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tricks", description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", help="A part of the names to measure.")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--memory-of", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--side", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.memory_of:
-        return print_memory(*options.memory_of)
+    if options.side:
+        return print_side(*options.side)
     results: dict[str, dict[str, float]] = {}
-    memory: dict[str, dict[str, list[int]]] = {}
+    memory: dict[str, dict[str, list[float]]] = {}
+    faults: dict[str, dict[str, list[float]]] = {}
     for trick in TRICKS:
         if options.only and options.only not in trick.name:
             continue
         for size, batch in trick.cases:
             ratio = measure(trick, size, batch)
             results.setdefault(trick.name, {})[f"{size} {batch}"] = round(ratio, 2)
+            if trick.own_processes:
+                counts = [in_own_process(trick, size, batch, enabled)["faults"] for enabled in (True, False)]
+                faults.setdefault(trick.name, {})[f"{size} {batch}"] = counts
+                print(f"{trick.name:<20}{size} {batch}: {counts[0]:,} page faults per call, {counts[1]:,} without")
             kind = "training" if trick.training else "inference"
             print(f"{trick.name:<20}{kind:<11}{size} {batch:<6}{ratio:.2f}x", flush=True)
         if trick.memory_case:
             size, batch = trick.memory_case
-            peaks = [peak_memory(trick, size, batch, enabled) for enabled in (True, False)]
+            peaks = [in_own_process(trick, size, batch, enabled)["memory"] for enabled in (True, False)]
             memory[trick.name] = {f"{size} {batch}": peaks}
             print(f"{trick.name:<20}{size} {batch}: {peaks[0]:,} MB with it, {peaks[1]:,} MB without", flush=True)
     if options.json:
@@ -222,7 +257,8 @@ def main():
         if options.only and options.json.exists():  # the other tricks keep their results
             before = json.loads(options.json.read_text())
             results, memory = before["speed_with_trick"] | results, before.get("peak_memory", {}) | memory
-        record |= {"speed_with_trick": results, "peak_memory": memory}
+            faults = before.get("page_faults", {}) | faults
+        record |= {"speed_with_trick": results, "peak_memory": memory, "page_faults": faults}
         options.json.write_text(json.dumps(record, indent=2) + "\n")
 
 

@@ -259,11 +259,11 @@ def scalar_mixes(tensors: dict[str, torch.Tensor], prefix: str, num_layers: int,
     """All scalar mixes of the ELMo module around the biLM: `{"name", "weights", "gamma"}` each."""
     module = prefix.removesuffix("_elmo_lstm.")
     mixes = []
-    while found := _below(module, tensors, f"scalar_mix_{len(mixes)}."):
+    while mix_tensors := _below(module, tensors, f"scalar_mix_{len(mixes)}."):
         name = f"scalar_mix_{len(mixes)}"
         weights, gamma = torch.empty(num_layers), torch.empty(1)
         views = {f"{name}.scalar_parameters.{layer}": [weights[layer : layer + 1]] for layer in range(num_layers)}
-        fill_views(views | {f"{name}.gamma": [gamma]}, found, source)
+        fill_views(views | {f"{name}.gamma": [gamma]}, mix_tensors, source)
         mixes.append({"name": module + name, "weights": weights.tolist(), "gamma": gamma.item()})
     return mixes
 
@@ -272,19 +272,19 @@ def config_of(archive: Archive, tensors: dict[str, torch.Tensor], source) -> Elm
     """The config: sizes from the tensors' shapes, the rest from the options, or else as in the released models."""
 
     def count(pattern: str) -> int:
-        return next(number for number in range(len(tensors) + 1) if pattern.format(number) not in tensors)
+        return next(index for index in range(len(tensors) + 1) if pattern.format(index) not in tensors)
 
     def shape(name: str, *axes: str) -> dict[str, int]:
         if name not in tensors or tensors[name].ndim != len(axes):
-            found = tuple(tensors[name].shape) if name in tensors else "nothing"
-            raise ConversionError(f"{source}: {name} should have shape ({', '.join(axes)}), found {found}.")
+            actual = tuple(tensors[name].shape) if name in tensors else "nothing"
+            raise ConversionError(f"{source}: {name} should have shape ({', '.join(axes)}), found {actual}.")
         return dict(zip(axes, tensors[name].shape, strict=True))
 
     convolution = "_token_embedder.char_conv_{}.weight"
     filters = [
-        shape(convolution.format(number), "filters", "characters", "width") for number in range(count(convolution))
+        shape(convolution.format(index), "filters", "characters", "width") for index in range(count(convolution))
     ]
-    found: dict[str, Any] = {
+    derived: dict[str, Any] = {
         "token_inputs": "characters",
         "directions": "both",
         **shape(CHAR_EMBEDDING, "char_vocab_size", "char_embedding_size"),
@@ -296,7 +296,7 @@ def config_of(archive: Archive, tensors: dict[str, torch.Tensor], source) -> Elm
     always = {"token_projection": True, "mixer_layer_norm": _layer_norm(archive.experiment)}
     if archive.options is None:
         with config_errors(source):
-            config = ElmoConfig(**found, **always, dropout=0.0)
+            config = ElmoConfig(**derived, **always, dropout=0.0)
         logger.warning(
             f"{source} has no biLM options: as in all released models, cell_clip={config.cell_clip}, "
             f"projection_clip={config.projection_clip}, skip_connections={config.skip_connections}, "
@@ -305,12 +305,12 @@ def config_of(archive: Archive, tensors: dict[str, torch.Tensor], source) -> Elm
         return config
     with config_errors(f"{source}: options of the biLM"):
         stated = ElmoConfig.from_bilm_options(archive.options)
-        _check_agreement(stated, found)
-        return ElmoConfig.from_bilm_options(archive.options, **found, **always)
+        _check_agreement(stated, derived)
+        return ElmoConfig.from_bilm_options(archive.options, **derived, **always)
 
 
-def _check_agreement(stated: ElmoConfig, found: dict[str, Any]):
-    for field, value in found.items():
+def _check_agreement(stated: ElmoConfig, derived: dict[str, Any]):
+    for field, value in derived.items():
         # AllenNLP has a projection even if the sizes are equal.
         said = stated.output_size if field == "projection_size" else getattr(stated, field)
         if said != value:

@@ -135,19 +135,19 @@ def _check_contextualizer(contextualizer: dict[str, Any], source) -> tuple[int, 
 
 def _character_encoder(tensors: Mapping[str, torch.Tensor], source) -> tuple[str, str]:
     """The name of the only token embedder, which is of characters, and the prefix of its tensors."""
-    found = [
+    embedders = [
         match["name"]
         for name, tensor in tensors.items()
         if (match := CHARACTER_TABLE.fullmatch(name)) and tensor.ndim == 2
     ]
-    prefixes = tuple(f"_text_field_embedder.token_embedder_{name}." for name in found)
+    prefixes = tuple(f"_text_field_embedder.token_embedder_{name}." for name in embedders)
     others = [name for name in tensors if name.startswith("_text_field_embedder.") and not name.startswith(prefixes)]
-    if len(found) != 1 or others:
+    if len(embedders) != 1 or others:
         raise ConversionError(
             f"{source}: the words should have one embedder, `character_encoding`, found "
-            f"{', '.join(sorted(found + others)) or 'none'}."
+            f"{', '.join(sorted(embedders + others)) or 'none'}."
         )
-    return found[0], prefixes[0]
+    return embedders[0], prefixes[0]
 
 
 def _check_encoder(
@@ -160,7 +160,7 @@ def _check_encoder(
 ):
     """Refuses character encoders, and sentences, that differ from those of an ELMo."""
     rows = len(tensors[f"{prefix}_embedding._module.weight"])
-    for what, found, expected in (
+    for what, value, expected in (
         ("character encoder", settings.get("type"), "cnn-highway"),
         ("projection_location", settings.get("projection_location", "after_highway"), "after_highway"),
         ("do_layer_norm of the character encoder", settings.get("do_layer_norm", False), False),
@@ -169,8 +169,8 @@ def _check_encoder(
         ("number of characters", rows, CHARACTER_ROWS),
         *((f"{name} of the dataset reader", reader.get(name), expected) for name, expected in BOUNDARIES.items()),
     ):
-        if found != expected:
-            raise ConversionError(f"{source}: the {what} must be {expected!r} for an ELMo, found {found!r:.60}.")
+        if value != expected:
+            raise ConversionError(f"{source}: the {what} must be {expected!r} for an ELMo, found {value!r:.60}.")
 
 
 def _tokenizer(vocabulary: bytes, source) -> ElmoTokenizer:

@@ -23,34 +23,34 @@ def count_values(views: Views) -> int:
     return sum(view.numel() for parts in views.values() for view in parts)
 
 
-def check_arrays(expected: Views, found: Mapping[str, Any], source):
+def check_arrays(expected: Views, arrays: Mapping[str, Any], source):
     """
     Refuses arrays whose names or shapes differ from those of the model.
 
     Args:
         expected: The views on the model, whatever their device.
-        found: By name, anything with a shape.
+        arrays: The arrays by name: anything with a shape.
         source: Where they were found, for the message.
     """
-    if missing := sorted(expected.keys() - found.keys()):
-        raise ConversionError(f"{source} lacks {', '.join(missing)}, which this biLM has by its sizes.")
-    if unexpected := sorted(found.keys() - expected.keys()):
-        raise ConversionError(f"{source} holds {', '.join(unexpected)}, which this biLM has not by its sizes.")
+    if missing := sorted(expected.keys() - arrays.keys()):
+        raise ConversionError(f"{source} lacks {', '.join(missing)}, which a biLM of these sizes has.")
+    if unexpected := sorted(arrays.keys() - expected.keys()):
+        raise ConversionError(f"{source} holds {', '.join(unexpected)}, which a biLM of these sizes does not have.")
     for name, views in expected.items():
         shape = (sum(len(view) for view in views), *views[0].shape[1:])
-        if found[name].shape != shape:
-            raise ConversionError(f"{source}: {name} should have shape {shape}, found {_shape(found[name])}.")
+        if arrays[name].shape != shape:
+            raise ConversionError(f"{source}: {name} should have shape {shape}, found {_shape(arrays[name])}.")
 
 
 def _shape(array) -> tuple[int, ...] | None:
     return None if array.shape is None else tuple(array.shape)  # HDF5 has arrays without one
 
 
-def fill_views(views: Views, found: Mapping[str, torch.Tensor], source):
+def fill_views(views: Views, arrays: Mapping[str, torch.Tensor], source):
     """Copies checked arrays into the views. Refuses values that are not finite in fp32."""
-    check_arrays(views, found, source)
+    check_arrays(views, arrays, source)
     for name, parts in views.items():
-        values = found[name]
+        values = arrays[name]
         if not values.is_floating_point() or values.layout != torch.strided:
             raise ConversionError(f"{source}: {name} should hold plain floats, found {values.dtype}, {values.layout}.")
         values = values.detach().float()

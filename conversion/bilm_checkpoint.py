@@ -72,7 +72,7 @@ def convert_bilm_checkpoint(
         source = TensorFlowCheckpoint(files.prefix)
         config, tokenizer = read_settings(files, source)
         model = read_bilm_checkpoint(config, source)
-        data = {f"weights {number}" if number else "weights": path for number, path in enumerate(source.files)}
+        data = {f"weights {shard}" if shard else "weights": path for shard, path in enumerate(source.files)}
         origin = provenance(
             "bilm-checkpoint",
             count_parameters(model.elmo),
@@ -112,7 +112,7 @@ def find_checkpoint(
                 "save it again with tf.train.Saver(write_version=2)."
             )
         raise ConversionError(
-            f"{index} is missing: give the part that the checkpoint's files share, as model.ckpt-400."
+            f"{index} is missing: give the part that the checkpoint's files share, such as model.ckpt-400."
         )
     given = [
         ("options", options, prefix.with_name(OPTIONS_FILE)),
@@ -159,13 +159,13 @@ def read_settings(files: CheckpointFiles, source: TensorFlowCheckpoint) -> tuple
 
 def read_bilm_checkpoint(config: ElmoConfig, source: TensorFlowCheckpoint) -> ElmoForPreTraining:
     """The language model of `config` with the weights of a checkpoint."""
-    found = check_variables(config, source)
+    variables = check_variables(config, source)
     model = ElmoForPreTraining(config)
-    views = checkpoint_views(model, tied=SOFTMAX_WEIGHT not in found)
+    views = checkpoint_views(model, tied=SOFTMAX_WEIGHT not in variables)
     with torch.no_grad():
-        for name in found:  # one at a time: the softmax alone may be most of a machine's memory
+        for name in variables:  # one at a time: the softmax alone may be most of a machine's memory
             fill_views({name: views[name]}, {name: source.read(name)}, source.prefix)
-        if SOFTMAX_WEIGHT not in found:
+        if SOFTMAX_WEIGHT not in variables:
             model.softmax.weight.copy_(views[EMBEDDING][0])
     return model.eval()
 
@@ -176,13 +176,13 @@ def check_variables(config: ElmoConfig, source: TensorFlowCheckpoint) -> Mapping
         model = ElmoForPreTraining(config)
     tied = config.uses_words and SOFTMAX_WEIGHT not in source.variables
     expected = checkpoint_views(model, tied)
-    found = {
+    variables = {
         name: variable
         for name, variable in source.variables.items()
         if name in expected or (name.startswith(SCOPE) and not _belongs_to_optimizer(name, variable, expected))
     }
-    check_arrays(expected, found, source.index)
-    return found
+    check_arrays(expected, variables, source.index)
+    return variables
 
 
 def _belongs_to_optimizer(name: str, variable: Variable, expected: Views) -> bool:

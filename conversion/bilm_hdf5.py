@@ -125,9 +125,9 @@ def _load(model: str | os.PathLike) -> tuple[ElmoModel, ElmoTokenizer]:
         raise ConversionError(f"{model} lacks the weights {', '.join(sorted(report['missing_keys']))}.")
     if report["unexpected_keys"]:
         names = ", ".join(sorted(report["unexpected_keys"]))
-        raise ConversionError(f"{model} holds the weights {names}, of which its config.json knows nothing.")
-    for name, found, expected in sorted(report["mismatched_keys"]):
-        raise ConversionError(f"{model}: {name} should be {tuple(expected)} by config.json, found {tuple(found)}.")
+        raise ConversionError(f"{model} holds the weights {names}, which its config.json does not describe.")
+    for name, actual, expected in sorted(report["mismatched_keys"]):
+        raise ConversionError(f"{model}: {name} should be {tuple(expected)} by config.json, found {tuple(actual)}.")
     if loaded.config.uses_words and loaded.config.vocab_size != tokenizer.vocab_size:
         raise ConversionError(
             f"{model}: the model has {loaded.config.vocab_size} words, its tokenizer {tokenizer.vocab_size}."
@@ -266,8 +266,8 @@ def _check_expressible(config: ElmoConfig):
         "projection_size": config.projection_size == config.cell_size,
         "word_embedding_size": config.uses_words and config.word_embedding_size != config.output_size,
     }
-    for field, found in obstacles.items():
-        if found:
+    for field, is_obstacle in obstacles.items():
+        if is_obstacle:
             raise ConversionError(f"The original format has no place for `{field}={getattr(config, field)!r}`.")
 
 

@@ -128,7 +128,7 @@ def detect(
         return Detected("allennlp", {"weights": path} | given)
     if start.startswith((b"PK\x03\x04", b"BZh", b"\xfd7zXZ")):
         raise ConversionError(f"{path} is a packed folder: unpack it, and give the folder.")
-    raise ConversionError(f"{path} is none of the files that are known: {KNOWN}.")
+    raise ConversionError(f"{path} is not a known kind of file: {KNOWN}.")
 
 
 def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
@@ -150,15 +150,15 @@ def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
     if not finders:
         if _has(folder / CONFIG_FILE, "model_type"):
             raise ConversionError(f"{folder} is a folder of transformers already: from_pretrained loads it.")
-        raise ConversionError(f"{folder} holds no ELMo that is known: {KNOWN}.")
+        raise ConversionError(f"{folder} holds no known ELMo checkpoint: {KNOWN}.")
     chosen, *also = finders
     return finders[chosen]()._replace(also=tuple(also))
 
 
 def _checkpoint(path: Path, given: dict[str, Path]) -> Detected:
-    found = find_checkpoint(path, given.get("options"), given.get("vocab"))
-    index = found.prefix.with_name(found.prefix.name + ".index")
-    return Detected("bilm-checkpoint", {"checkpoint": index, "options": found.options, "vocab": found.vocab})
+    files = find_checkpoint(path, given.get("options"), given.get("vocab"))
+    index = files.prefix.with_name(files.prefix.name + ".index")
+    return Detected("bilm-checkpoint", {"checkpoint": index, "options": files.options, "vocab": files.vocab})
 
 
 def _hdf5(weights: Path, given: dict[str, Path]) -> Detected:
@@ -220,8 +220,8 @@ def convert_path(
     Returns:
         `out`
     """
-    found = detect(path, options, vocab)
-    return _converters()[found.format][0](found.files, out, dtype)
+    detected = detect(path, options, vocab)
+    return _converters()[detected.format][0](detected.files, out, dtype)
 
 
 def plan_conversion(
@@ -231,8 +231,8 @@ def plan_conversion(
     dtype: str = "float32",
 ) -> Plan:
     """What [`convert_path`] would write. Names and shapes are checked, numbers are not, and nothing is written."""
-    found = detect(path, options, vocab)
-    config, has_softmax = _converters()[found.format][1](found.files)
+    detected = detect(path, options, vocab)
+    config, has_softmax = _converters()[detected.format][1](detected.files)
     model_class = ElmoForPreTraining if has_softmax else ElmoModel
     with torch.device("meta"):
         model = model_class(config)
@@ -242,7 +242,7 @@ def plan_conversion(
         parameters[part] = parameters.get(part, 0) + parameter.numel()
     size = sum(parameters.values()) * DTYPES[dtype].itemsize
     files = ["README.md", "config.json", "conversion.json", "model.safetensors", "tokenizer.json"]
-    return Plan(found, config, model_class, parameters, size, [*files, "tokenizer_config.json"])
+    return Plan(detected, config, model_class, parameters, size, [*files, "tokenizer_config.json"])
 
 
 def _converters() -> dict[str, tuple[Callable[..., Path], Callable[..., tuple[ElmoConfig, bool]]]]:

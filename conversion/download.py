@@ -71,7 +71,7 @@ def download(
                 return target
             if is_offline_mode():
                 raise DownloadError(
-                    f"{url} is not on this machine yet, and HF_HUB_OFFLINE forbids to fetch it: unset that."
+                    f"{url} is not on this machine yet, and HF_HUB_OFFLINE forbids fetching it: unset it."
                 )
             target.unlink(missing_ok=True)  # of another address: from here on the mark is of the new one
             part = target.with_name(f"{target.name}.part")
@@ -177,7 +177,7 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
         410: "it has been removed",
     }
     reason = reasons.get(error.code, str(error.reason))
-    return f"{url} cannot be fetched: {reason} ({error.code}). Give another address, or files that you have."
+    return f"{url} cannot be fetched: {reason} ({error.code}). Give another address, or files that you already have."
 
 
 def _check(path: Path, url: str, size: int | None, sha256: str | None):

@@ -135,9 +135,7 @@ def read_folder(folder: str | os.PathLike, splitting: str = "whitespace") -> Man
         )
     for name in (CONFIG_FILE, TOKEN_EMBEDDER_FILE, ENCODER_FILE):
         if not (folder / name).is_file():
-            raise ConversionError(
-                f"{folder / name} is missing: this is no model of ELMoForManyLangs, or not all of it."
-            )
+            raise ConversionError(f"{folder / name} is missing: this is not a complete model of ELMoForManyLangs.")
     architecture, path = _architecture(folder)
     source = path or STOCK_NAME
     encoder, embedder = (_part(architecture, name, source) for name in ("encoder", "token_embedder"))
@@ -256,11 +254,13 @@ def read_dictionary(path: Path, required: tuple[str, ...]) -> list[str]:
     except UnicodeDecodeError as error:
         raise ConversionError(f"{path} is not UTF-8 text ({error}).") from error
     ids: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         parts = line.strip().split("\t")
         token, index = [NAMELESS, *parts] if len(parts) == 1 else parts if len(parts) == 2 else ("", "")
         if not token or not re.fullmatch(r"\s*\d{1,9}\s*", index, re.ASCII):
-            raise ConversionError(f"{path}: line {number} should be a token, a tab and its id, found {line!r:.60}.")
+            raise ConversionError(
+                f"{path}: line {line_number} should be a token, a tab and its id, found {line!r:.60}."
+            )
         ids[token] = int(index)
     tokens = sorted(ids, key=ids.__getitem__)
     for place, token in enumerate(tokens):
@@ -316,11 +316,11 @@ def check_tensors(read: ManyLangsFolder, tensors: dict[str, dict[str, torch.Tens
         (WORD_TABLE, config.vocab_size, WORDS_FILE),
         (CHARACTER_TABLE, config.char_vocab_size - 1, CHARACTERS_FILE),
     ):
-        found = tensors[TOKEN_EMBEDDER_FILE].get(table)
-        if found is not None and found.ndim == 2 and len(found) != size and (folder / name).is_file():
+        tensor = tensors[TOKEN_EMBEDDER_FILE].get(table)
+        if tensor is not None and tensor.ndim == 2 and len(tensor) != size and (folder / name).is_file():
             raise ConversionError(
                 f"{folder / name} does not belong to these weights: it has {size:,} entries, and {table} in "
-                f"{path.name} has {len(found):,} rows. Find the dictionary that the model was trained with."
+                f"{path.name} has {len(tensor):,} rows. Find the dictionary that the model was trained with."
             )
     with torch.device("meta"):
         expected = ElmoModel(config)

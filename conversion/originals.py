@@ -207,20 +207,20 @@ def _check_file(original: Original, weights: str | os.PathLike, checks: Checks):
     expected = original.facts["files"]["weights"]["sha256"]
     if expected is None:
         checks.not_done.append("checksum of the weights: none is known")
-    elif (found := file_sha256(weights)) != expected:
-        raise ConversionError(f"{weights}: its SHA-256 should be {expected}, found {found}.")
+    elif (actual := file_sha256(weights)) != expected:
+        raise ConversionError(f"{weights}: its SHA-256 should be {expected}, found {actual}.")
     else:
         checks.done.append("checksum of the weights")
 
 
 def _check_parameters(original: Original, model: ElmoModel, as_published: bool, checks: Checks):
-    expected, found = original.facts["parameters"], count_parameters(model)
+    expected, actual = original.facts["parameters"], count_parameters(model)
     if not as_published:
-        checks.not_done.append(f"number of parameters, {found:,}: it is that of the options")
-    elif found != expected:
-        raise ConversionError(f"{original.name} should have {expected:,} parameters, found {found:,}.")
+        checks.not_done.append(f"number of parameters, {actual:,}: it is that of the options")
+    elif actual != expected:
+        raise ConversionError(f"{original.name} should have {expected:,} parameters, found {actual:,}.")
     else:
-        checks.done.append(f"{found:,} parameters")
+        checks.done.append(f"{actual:,} parameters")
 
 
 def _check_values(original: Original, model: ElmoModel, tokenizer: ElmoTokenizer, checks: Checks):
@@ -234,11 +234,11 @@ def _check_values(original: Original, model: ElmoModel, tokenizer: ElmoTokenizer
         batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
             layer = model.eval()(**batch, output_hidden_states=True).hidden_states[0]  # (1, words, size)
-        found = float(layer[0, 1 + words.index(word), 0])
-        if not abs(found - expected) <= facts["tolerance"]:
+        actual = float(layer[0, 1 + words.index(word), 0])
+        if not abs(actual - expected) <= facts["tolerance"]:
             raise ConversionError(
                 f"These are not the weights of {original.name}: the first component of {word!r} in layer 0 "
-                f"({sentence!r}) should be {expected}, found {found:.8f}."
+                f"({sentence!r}) should be {expected}, found {actual:.8f}."
             )
     checks.done.append(f"layer 0 of {counted(len(facts['values']), 'word')} against {facts['source']}")
 

@@ -249,10 +249,10 @@ def _variable(value: bytes) -> Variable:
     ]
     if len(dimensions) > MOST_DIMENSIONS:
         raise ValueError(f"a variable has {len(dimensions)} dimensions")
-    numbers = [fields.get(number, [0])[-1] for number in (1, 3, 4, 5, 6)]
-    if not all(isinstance(number, int) for number in (*dimensions, *numbers)):
+    values = [fields.get(field, [0])[-1] for field in (1, 3, 4, 5, 6)]
+    if not all(isinstance(value, int) for value in (*dimensions, *values)):
         raise ValueError("a number is missing")
-    dtype, shard, offset, size, checksum = numbers
+    dtype, shard, offset, size, checksum = values
     return Variable(dtype, tuple(dimensions), shard, offset, size, checksum, is_sliced=7 in fields)
 
 

@@ -18,7 +18,7 @@ from ..finetuning.run import FinetuningRun, TaskData
 from ..finetuning.tagging_data import read_tagged
 from ..finetuning.tasks import ClassificationTask, TaggingTask, Task
 from ..runtime.extras import require
-from ..runtime.run_records import FINETUNING, RESULTS
+from ..runtime.run_records import FINETUNING, RESULTS, stored_name
 from .report import mean_and_range, text_table
 from .work_folder import WorkFolder
 
@@ -115,14 +115,14 @@ def samples(
     identity = {
         "analysis": "samples",
         "task": task,
-        "train": data.train,
-        "dev": data.dev,
-        "test": data.test,
+        "train": stored_name(data.train),
+        "dev": stored_name(data.dev),
+        "test": data.test and stored_name(data.test),
         "options": data.options,
-        "model": model,
+        "model": stored_name(model),
         "fields": fields,
         "settings": settings or {},
-        "vectors": [vectors_file, vectors_size],
+        "vectors": [vectors_file and stored_name(vectors_file), vectors_size],
         "seeds": list(seeds),
     }
     scores: dict[str, dict[str, list[list[float]]]] = {}

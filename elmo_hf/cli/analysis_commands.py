@@ -14,7 +14,6 @@ from .finetuning_commands import (
     TrainingDevice,
     Vectors,
     VectorSize,
-    absolute,
     choose_device,
     settings_and_fields,
 )
@@ -269,14 +268,14 @@ def analyze_samples(
         settings, fields = settings_and_fields(assignments)
         curve = analysis.samples(
             task,
-            analysis.TaskData(absolute(train), absolute(dev), test and absolute(test), columns),
+            analysis.TaskData(train, dev, test, columns),
             work,
-            model=absolute(find_named_model(model)),
+            model=find_named_model(model),
             shares=wanted,
             seeds=seeds or [0],
             fields=fields,
             settings=settings,
-            vectors_file=vectors and absolute(vectors),
+            vectors_file=vectors,
             vectors_size=vectors_size,
             report=lambda line: typer.echo(line, err=True) if _has_terminal() else None,
         )
@@ -338,7 +337,7 @@ def analyze_layers(
             options: dict[str, Any] = {"pretokenized": pretokenized, "has_bar": _has_terminal()}
             chosen = analysis.read_sentences(text, most=sentences, seed=seed, **options)
             embedder = load_embedder(model, device, precision)
-            words = [found.words for found in embedder.tokenize(chosen)]
+            words = [sentence.words for sentence in embedder.tokenize(chosen)]
             similarity = analysis.layer_similarity(embedder, words, progress=_has_terminal())
     results = {"mixes": mixes, "similarity": similarity}
     typer.echo("\n\n".join(part.table() for part in results.values() if part is not None))
@@ -453,14 +452,14 @@ def _has_terminal() -> bool:
 
 def _parse_shares(shares: str) -> list[float]:
     try:
-        found = [float(share) for share in shares.split(",")]
+        parsed = [float(share) for share in shares.split(",")]
     except ValueError:
-        found = []
-    if not found or not all(0 < share <= 1 for share in found):
+        parsed = []
+    if not parsed or not all(0 < share <= 1 for share in parsed):
         raise typer.BadParameter(
             f"shares are numbers above 0 and at most 1, separated by commas, found {shares!r}.", param_hint="--shares"
         )
-    return found
+    return parsed
 
 
 def _refuse_given(options: dict[str, str | None], task: str):

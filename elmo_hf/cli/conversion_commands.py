@@ -90,10 +90,10 @@ def convert_path(
 
     quiet_transformers()
     sentences = _sentences(check)
-    found = conversion.detect(path, options, vocab)
-    if found.format == "bilm-hdf5":
+    detected = conversion.detect(path, options, vocab)
+    if detected.format == "bilm-hdf5":
         require("original weights")
-    typer.echo(f"found: {found}")
+    typer.echo(f"found: {detected}")
     if dry_run:
         _print_plan(conversion.plan_conversion(path, options, vocab, dtype), out)
     elif out is not None:
@@ -104,8 +104,8 @@ def _print_plan(plan: Any, out: Path | None):
     """Prints the configuration, sizes and files of a conversion that is not made."""
     for name, value in plan.fields.items():
         typer.echo(f"  {name}: {json.dumps(value)}")
-    for part, number in plan.parameters.items():
-        typer.echo(f"{part}: {number:,} parameters")
+    for part, count in plan.parameters.items():
+        typer.echo(f"{part}: {count:,} parameters")
     typer.echo(f"{plan.model_class.__name__}: {sum(plan.parameters.values()):,} parameters, {plan.size:,} bytes")
     files = ", ".join(plan.files)
     typer.echo(f"would write{'' if out is None else f' {out}'}: {files}, and the code")

@@ -160,10 +160,10 @@ def embed(
 def _parse_layers(layers: str) -> str | int | list[int]:
     """A name, a number, or numbers separated by commas."""
     try:
-        numbers = [int(number) for number in layers.split(",")]
+        indices = [int(index) for index in layers.split(",")]
     except ValueError:
         return layers
-    return numbers if "," in layers else numbers[0]
+    return indices if "," in layers else indices[0]
 
 
 @contextmanager

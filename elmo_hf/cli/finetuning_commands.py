@@ -1,7 +1,10 @@
 """`elmo-hf finetune …`"""
 
+import functools
+import inspect
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -133,8 +136,7 @@ def finetune_group(context: typer.Context):
         typer.echo(context.get_help())
 
 
-@finetune.command("tagging")
-def finetune_tagging(
+def _train(
     context: typer.Context,
     out: NewFolder,
     train: Train = None,
@@ -155,6 +157,59 @@ def finetune_tagging(
     device: TrainingDevice = None,
     precision: TrainingPrecision = None,
     assignments: Assignments = None,
+    *,
+    task: str,
+    reading_options: Callable[[str | None], dict[str, Any]],
+):
+    """
+    Trains a head. All arguments but `task` and `reading_options` are options of every task.
+
+    Args:
+        task: The name of the task.
+        reading_options: Gives the options of the task's reader for the source of the training data.
+    """
+    require("finetuning")
+    if resume:
+        _resume(task, out, context, device)
+        return
+    data = _Data(train, dev, test, reading_options(train), max_train, train_share)
+    given = _settings(epochs, batch_size, learning_rate, patience, precision)
+    static = _Vectors(vectors, vectors_size, max_vectors)
+    _begin(task, out, data, model, static, given, seeds, device, assignments)
+
+
+def _command(task: str) -> Callable[[Callable[..., dict[str, Any]]], Callable[..., None]]:
+    """
+    Makes the command of a task. It has the options of [`_train`] and those of the decorated function, which returns the
+    options of the task's reader for them and `train`; the docstring of that function is the help.
+    """
+    shared = {
+        name: parameter
+        for name, parameter in inspect.signature(_train).parameters.items()
+        if parameter.kind is not parameter.KEYWORD_ONLY
+    }
+
+    def decorate(reading_options: Callable[..., dict[str, Any]]) -> Callable[..., None]:
+        parameters = inspect.signature(reading_options).parameters
+        own = {name: parameter for name, parameter in parameters.items() if name not in shared}
+
+        @functools.wraps(reading_options)
+        def command(**options: Any):
+            of_reader = {name: options.pop(name) for name in own}
+            read = functools.partial(reading_options, **of_reader)
+            _train(**options, task=task, reading_options=read)
+
+        options = [*shared.values(), *own.values()]
+        command.__signature__ = inspect.Signature(options)  # ty: ignore[missing-attribute]
+        command.__annotations__ = {option.name: option.annotation for option in options}
+        return finetune.command(task)(command)
+
+    return decorate
+
+
+@_command("tagging")
+def finetune_tagging(
+    train: str | None,
     column: Annotated[
         str | None,
         typer.Option(
@@ -172,7 +227,7 @@ def finetune_tagging(
             show_default=False,
         ),
     ] = None,
-):
+) -> dict[str, Any]:
     """
     Train a tagger.
 
@@ -180,39 +235,12 @@ def finetune_tagging(
 
     Example: elmo-hf finetune tagging --train train.conll --dev dev.conll --test test.conll --out my-tagger
     """
-    require("finetuning")
-    if resume:
-        _resume("tagging", out, context, device)
-        return
-    options = tagging_columns(train, column, tag_column)
-    data = _Data(train, dev, test, options, max_train, train_share)
-    given = _settings(epochs, batch_size, learning_rate, patience, precision)
-    static = _Vectors(vectors, vectors_size, max_vectors)
-    _begin("tagging", out, data, model, static, given, seeds, device, assignments)
+    return tagging_columns(train, column, tag_column)
 
 
-@finetune.command("classification")
+@_command("classification")
 def finetune_classification(
-    context: typer.Context,
-    out: NewFolder,
-    train: Train = None,
-    dev: Dev = None,
-    test: Test = None,
-    model: Model = None,
-    resume: Resume = False,
-    vectors: Vectors = None,
-    vectors_size: VectorSize = None,
-    max_vectors: MaxVectors = 50_000,
-    max_train: MaxTrain = None,
-    train_share: TrainShare = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    learning_rate: LearningRate = None,
-    patience: Patience = None,
-    seeds: Seeds = None,
-    device: TrainingDevice = None,
-    precision: TrainingPrecision = None,
-    assignments: Assignments = None,
+    train: str | None,
     column: Annotated[
         str | None,
         typer.Option(
@@ -238,7 +266,7 @@ def finetune_classification(
             "--phrases", help="Train on every phrase of the Stanford Sentiment Treebank, not on whole sentences only."
         ),
     ] = False,
-):
+) -> dict[str, Any]:
     """
     Train a classifier.
 
@@ -247,41 +275,12 @@ def finetune_classification(
 
     Example: elmo-hf finetune classification --train train.csv --dev dev.csv --out my-classifier
     """
-    require("finetuning")
-    if resume:
-        _resume("classification", out, context, device)
-        return
-    options = classification_columns(train, column, pair_column, label_column)
-    options |= {"phrases": True} if phrases else {}
-    data = _Data(train, dev, test, options, max_train, train_share)
-    given = _settings(epochs, batch_size, learning_rate, patience, precision)
-    static = _Vectors(vectors, vectors_size, max_vectors)
-    _begin("classification", out, data, model, static, given, seeds, device, assignments)
+    columns = classification_columns(train, column, pair_column, label_column)
+    return columns | ({"phrases": True} if phrases else {})
 
 
-@finetune.command("roles")
-def finetune_roles(
-    context: typer.Context,
-    out: NewFolder,
-    train: Train = None,
-    dev: Dev = None,
-    test: Test = None,
-    model: Model = None,
-    resume: Resume = False,
-    vectors: Vectors = None,
-    vectors_size: VectorSize = None,
-    max_vectors: MaxVectors = 50_000,
-    max_train: MaxTrain = None,
-    train_share: TrainShare = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    learning_rate: LearningRate = None,
-    patience: Patience = None,
-    seeds: Seeds = None,
-    device: TrainingDevice = None,
-    precision: TrainingPrecision = None,
-    assignments: Assignments = None,
-):
+@_command("roles")
+def finetune_roles(train: str | None) -> dict[str, Any]:
     """
     Train a model of semantic roles.
 
@@ -290,39 +289,11 @@ def finetune_roles(
 
     Example: elmo-hf finetune roles --train train.conll --dev dev.conll --out my-roles
     """
-    require("finetuning")
-    if resume:
-        _resume("roles", out, context, device)
-        return
-    data = _Data(train, dev, test, {}, max_train, train_share)
-    given = _settings(epochs, batch_size, learning_rate, patience, precision)
-    static = _Vectors(vectors, vectors_size, max_vectors)
-    _begin("roles", out, data, model, static, given, seeds, device, assignments)
+    return {}
 
 
-@finetune.command("coreference")
-def finetune_coreference(
-    context: typer.Context,
-    out: NewFolder,
-    train: Train = None,
-    dev: Dev = None,
-    test: Test = None,
-    model: Model = None,
-    resume: Resume = False,
-    vectors: Vectors = None,
-    vectors_size: VectorSize = None,
-    max_vectors: MaxVectors = 50_000,
-    max_train: MaxTrain = None,
-    train_share: TrainShare = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    learning_rate: LearningRate = None,
-    patience: Patience = None,
-    seeds: Seeds = None,
-    device: TrainingDevice = None,
-    precision: TrainingPrecision = None,
-    assignments: Assignments = None,
-):
+@_command("coreference")
+def finetune_coreference(train: str | None) -> dict[str, Any]:
     """
     Train a model of coreference.
 
@@ -331,39 +302,11 @@ def finetune_coreference(
 
     Example: elmo-hf finetune coreference --train train.conll --dev dev.conll --out my-coreference
     """
-    require("finetuning")
-    if resume:
-        _resume("coreference", out, context, device)
-        return
-    data = _Data(train, dev, test, {}, max_train, train_share)
-    given = _settings(epochs, batch_size, learning_rate, patience, precision)
-    static = _Vectors(vectors, vectors_size, max_vectors)
-    _begin("coreference", out, data, model, static, given, seeds, device, assignments)
+    return {}
 
 
-@finetune.command("question-answering")
-def finetune_question_answering(
-    context: typer.Context,
-    out: NewFolder,
-    train: Train = None,
-    dev: Dev = None,
-    test: Test = None,
-    model: Model = None,
-    resume: Resume = False,
-    vectors: Vectors = None,
-    vectors_size: VectorSize = None,
-    max_vectors: MaxVectors = 50_000,
-    max_train: MaxTrain = None,
-    train_share: TrainShare = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    learning_rate: LearningRate = None,
-    patience: Patience = None,
-    seeds: Seeds = None,
-    device: TrainingDevice = None,
-    precision: TrainingPrecision = None,
-    assignments: Assignments = None,
-):
+@_command("question-answering")
+def finetune_question_answering(train: str | None) -> dict[str, Any]:
     """
     Train a question answering model.
 
@@ -372,14 +315,7 @@ def finetune_question_answering(
 
     Example: elmo-hf finetune question-answering --train train-v1.1.json --dev dev-v1.1.json --out my-answers
     """
-    require("finetuning")
-    if resume:
-        _resume("question-answering", out, context, device)
-        return
-    data = _Data(train, dev, test, {}, max_train, train_share)
-    given = _settings(epochs, batch_size, learning_rate, patience, precision)
-    static = _Vectors(vectors, vectors_size, max_vectors)
-    _begin("question-answering", out, data, model, static, given, seeds, device, assignments)
+    return {}
 
 
 class _Data(NamedTuple):
@@ -399,14 +335,7 @@ class _Data(NamedTuple):
             raise ValueError(
                 "Give training and development data with --train and --dev, or continue a run with --resume."
             )
-        return finetuning.TaskData(
-            absolute(self.train),
-            absolute(self.dev),
-            self.test and absolute(self.test),
-            self.options,
-            self.max_train,
-            self.train_share,
-        )
+        return finetuning.TaskData(self.train, self.dev, self.test, self.options, self.max_train, self.train_share)
 
 
 class _Vectors(NamedTuple):
@@ -445,10 +374,10 @@ def _begin(
         run = finetuning.FinetuningRun(
             task=task,
             data=data.of_task(),
-            model=absolute(find_named_model(model)),
+            model=find_named_model(model),
             fields=fields,
             settings=settings | ({"seed": seeds[0]} if seeds else {}),
-            vectors_file=vectors.file and absolute(vectors.file),
+            vectors_file=vectors.file,
             vectors_size=vectors.size,
             max_vectors=vectors.max_words,
             seeds=seeds if seeds and len(seeds) > 1 else [],
@@ -514,9 +443,4 @@ def _report(out: Path):
     typer.echo(f"{out}: the model and its card")
 
 
-def absolute(source: str) -> str:
-    """A path that stays valid if the run is resumed in another folder; a name on the Hub stays as it is."""
-    return os.path.abspath(source) if os.path.exists(source) else source
-
-
-__all__ = ["absolute", "choose_device", "finetune", "settings_and_fields"]
+__all__ = ["choose_device", "finetune", "settings_and_fields"]

@@ -118,8 +118,8 @@ def _write_surprisals(lm: "ElmoLanguageModel", scores: "Iterator[TextScore]"):
     lines: Any = SimpleNamespace(write=lambda line: sys.stdout.write(line.removesuffix("\r\n") + "\n"))
     table = csv.writer(lines, dialect="excel-tab")
     table.writerow(WordSurprisal._fields)
-    for number, text_score in enumerate(scores, start=1):
-        for word in word_surprisals(text_score, number, frequencies):
+    for line_number, text_score in enumerate(scores, start=1):
+        for word in word_surprisals(text_score, line_number, frequencies):
             row = word._asdict() | {"unknown": int(word.unknown)}
             table.writerow([f"{value:.4f}" if isinstance(value, float) else value for value in row.values()])
 

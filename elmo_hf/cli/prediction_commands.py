@@ -157,9 +157,9 @@ def _documents(
         yield from read_coreference(file, with_clusters=False, **options)
         return
     paragraphs = (list(lines) for blank, lines in groupby(_lines(file), key=operator.not_) if not blank)
-    for number, lines in enumerate(paragraphs):
+    for index, lines in enumerate(paragraphs):
         sentences = [split_words(line) if pretokenized else tokenizer.tokenize(line) for line in lines]
-        yield CoreferenceDocument(str(number), sentences)
+        yield CoreferenceDocument(str(index), sentences)
 
 
 def _role_sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]) -> "Iterator[RoleSentence]":

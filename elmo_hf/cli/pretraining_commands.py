@@ -195,7 +195,7 @@ def pretrain(
                 out,
                 model,
                 tokenizer,
-                pretraining.RunText(_absolute(inputs), _absolute(heldout), column, split, pretokenized),
+                pretraining.RunText(inputs or [], heldout or [], column, split, pretokenized),
                 settings,
                 tracker,
             )
@@ -274,11 +274,6 @@ def perplexity(
 
 def _tokenizer_options(splitting: str, segmenter: str | None) -> dict[str, Any]:
     return {"splitting": splitting} | ({"segmenter": segmenter} if segmenter else {})
-
-
-def _absolute(sources: list[str] | None) -> list[str]:
-    """Paths that stay valid if the run is resumed in another folder. Glob patterns and names stay as they are."""
-    return [os.path.abspath(source) if os.path.exists(source) else source for source in sources or []]
 
 
 __all__ = ["perplexity", "pretrain", "vocab"]

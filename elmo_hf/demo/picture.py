@@ -145,7 +145,7 @@ def _outermost(points: np.ndarray, rows: list[int], on_the_right: bool) -> list[
     heights = points[rows, 1]
     band = ((heights.max() - heights) / (np.ptp(heights) + 1e-9) * LABELLED).astype(int)
     outwards = points[rows, 0] * (1 if on_the_right else -1)
-    inside = [np.flatnonzero(band == number) for number in np.unique(band)]
+    inside = [np.flatnonzero(band == index) for index in np.unique(band)]
     return [rows[places[outwards[places].argmax()]] for places in inside]
 
 

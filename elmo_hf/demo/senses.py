@@ -65,9 +65,9 @@ def nearest_sense(uses: Uses) -> np.ndarray:
     How often the most similar use in another sentence has the same sense, `(layers + 1,)`: each use is left out once
     and compared with all others. Where several are equally near, as all are in layer 0, it is the share among them.
     """
-    numbers, senses = np.array([use.number for use in uses.occurrences]), np.array(uses.senses)
+    sentences, senses = np.array([use.number for use in uses.occurrences]), np.array(uses.senses)
     cosines = uses.vectors @ uses.vectors.swapaxes(1, 2)  # (layers + 1, uses, uses)
-    cosines[:, numbers[:, None] == numbers] = -np.inf
+    cosines[:, sentences[:, None] == sentences] = -np.inf
     is_nearest = cosines > cosines.max(axis=-1, keepdims=True) - 1e-6
     is_same = senses[:, None] == senses
     return ((is_nearest & is_same).sum(axis=-1) / is_nearest.sum(axis=-1)).mean(axis=-1)

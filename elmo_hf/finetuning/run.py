@@ -27,7 +27,7 @@ from ..runtime.locks import RunLock
 from ..runtime.manifests import MANIFEST, is_intact, write_manifest
 from ..runtime.processes import shut_down, this_process
 from ..runtime.run_records import FINETUNING as RUN
-from ..runtime.run_records import RESULTS
+from ..runtime.run_records import RESULTS, stored_name
 from ..runtime.staging import move_files, refuse_used, write_atomically
 from .settings import FinetuningSettings
 from .tasks import TASKS, Task
@@ -138,6 +138,13 @@ class FinetuningRun:
                 f"{folder / RUN} is damaged ({type(error).__name__}: {error}): train the head again."
             ) from error
 
+    def description(self) -> dict[str, Any]:
+        """The run as it is stored. Its paths are absolute, so that it can be resumed in another folder."""
+        description = asdict(self)
+        for values, names in ((description, ("model", "vectors_file")), (description["data"], Splits._fields)):
+            values.update({name: stored_name(values[name]) for name in names if values[name] is not None})
+        return description
+
     def begin(self, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
         """
         Trains a head in a new or empty folder, which holds the model, its card and its results at the end.
@@ -146,7 +153,7 @@ class FinetuningRun:
             The metrics of "dev" and, if there are test data, of "test".
         """
         require("finetuning")
-        folder, process = Path(folder).resolve(), this_process()
+        folder, process = Path(folder), this_process()
         if process.is_main_process:
             _refuse_run(folder)
         process.wait_for_everyone()
@@ -154,7 +161,7 @@ class FinetuningRun:
         first = self._prepare(folder, splits, task, self._all_seeds()[0])  # raises errors before the folder is created
         if process.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
-            _write_json(folder / RUN, asdict(self))
+            _write_json(folder / RUN, self.description())
         process.wait_for_everyone()
         with _locked(folder):
             return self._train(folder, splits, task, first)
@@ -163,7 +170,7 @@ class FinetuningRun:
     def resume(cls, folder: str | os.PathLike) -> dict[str, dict[str, float]]:
         """Continues from the last checkpoint, or from the beginning if there is none."""
         require("finetuning")
-        folder = Path(folder).resolve()
+        folder = Path(folder)
         this_process()  # connects the processes
         run = cls.load(folder)
         if (folder / RESULTS).exists():
@@ -293,7 +300,7 @@ class FinetuningRun:
         if len(records) > 1:
             results |= {"seeds": records} | over_seeds(records)
         if is_made_here(folder):
-            write_card(folder, Records(finetuning=asdict(self), results=results))
+            write_card(folder, Records(finetuning=self.description(), results=results))
         _write_json(folder / RESULTS, results)
         for path in (CHECKPOINTS, LAYERS, SEEDS, *(_stage(folder, record["seed"]) for record in records)):
             shutil.rmtree(folder / path, ignore_errors=True)

@@ -296,11 +296,12 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         inputs = self.dropout(inputs.to(state_dtype))  # before the skip connection, as in the original
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
         learns = self._learns(inputs, hidden, cell)
-        on_cpu_engine = self._runs_on_cpu_engine(device, learns, batch_sizes[0])
-        loop = lstm_cpu if on_cpu_engine else lstm_autograd if learns and not uses_plain_engine() else lstm
-        weights = (
-            self._cpu_weights(directions, device, batch_sizes[0]) if on_cpu_engine else self._weights(directions, dtype)
-        )
+        runs_packed = self._runs_packed(device, learns, batch_sizes[0])
+        loop = lstm_cpu if runs_packed else lstm_autograd if learns and not uses_plain_engine() else lstm
+        if runs_packed:
+            weights = self._packed_weights(directions, device, batch_sizes[0])
+        else:
+            weights = self._weights(directions, dtype)
         with without_autocast(device):
             outputs, hidden, cell = loop(inputs, hidden, cell, weights, batch_sizes, resets)
         return outputs + inputs if self.residual else outputs, hidden, cell
@@ -315,18 +316,19 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         learns = needs_gradient(*activations, *parameters)
         return learns or (self.training and any(parameter.requires_grad for parameter in parameters))
 
-    def _runs_on_cpu_engine(self, device: torch.device, learns: bool, sequences: int) -> bool:
-        """Whether [`lstm_cpu`] runs."""
+    def _runs_packed(self, device: torch.device, learns: bool, sequences: int) -> bool:
+        """Whether [`lstm_cpu`] runs. If the packed copies of the weights cannot be used, they are dropped."""
         if self.is_quantized:
             return has_int8_products(device)
         weights = [weight for weight in self._weight_tensors() if weight is not None]
         if learns or not self.packed.usable(self, *weights):
             self.packed.clear()  # the weights are about to change, or the copies are not used
             return False
+        # Few sequences through a small layer in half precision: the weights are converted at each call either way.
         return self.bias.dtype == torch.float32 or "recurrent_weight" not in self._unpacked_names(sequences)
 
     def _unpacked_names(self, sequences: int) -> tuple[str, ...]:
-        """The weights that are faster unpacked: with few rows, one product for both directions takes less time."""
+        """The weights that [`lstm_cpu`] gets as tensors: with few rows, one product for both directions is faster."""
         if self._is_large:
             return ()
         return ("recurrent_weight", "projection_weight") if sequences <= FEW_SEQUENCES else ("projection_weight",)
@@ -348,7 +350,7 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         bias = self._bias(chosen).to(dtype)
         return LSTMWeights(input, recurrent, bias, projection, self.cell_clip, self.projection_clip)
 
-    def _cpu_weights(self, directions: Sequence[int], device: torch.device, sequences: int) -> LSTMWeights:
+    def _packed_weights(self, directions: Sequence[int], device: torch.device, sequences: int) -> LSTMWeights:
         """The weights of some directions for [`lstm_cpu`]: small layers in fp32, large ones in bf16 if asked for."""
         chosen = slice(directions[0], directions[-1] + 1)
         bias = self._bias(chosen).float()

@@ -331,17 +331,17 @@ class ElmoModel(ElmoPreTrainedModel):
         Args:
             output_states: Whether to return states. `None`: unless a row holds several sequences.
         """
-        reading, indices = self._directions(directions)
+        orders, layer_directions = self._directions(directions)  # 0: left to right, 1: right to left
         has_own_rows = backward_char_ids is not None or backward_input_ids is not None
         if not has_own_rows:
             mask = self._mask(input_ids, char_ids, attention_mask, inputs_embeds)  # (batch, words)
         else:  # each direction has its own rows, in the order in which it reads them
             forward_ids, backward_ids = (input_ids, char_ids), (backward_input_ids, backward_char_ids)
-            ids_of_directions = [(forward_ids, backward_ids)[direction] for direction in reading]
+            ids_of_directions = [(forward_ids, backward_ids)[direction] for direction in orders]
             mask = self._common_mask(ids_of_directions, attention_mask)
-            reading = [0] * len(reading)
+            orders = [0] * len(orders)
 
-        packing = ElmoPacking.of(mask, self._segments(token_type_ids, mask), reading)
+        packing = ElmoPacking.of(mask, self._segments(token_type_ids, mask), orders)
         has_states = len(packing.rows) <= int(mask.any(dim=1).sum())  # no row holds several sequences
         if not has_states and has_own_rows:
             raise ValueError(
@@ -349,18 +349,18 @@ class ElmoModel(ElmoPreTrainedModel):
             )
         if not has_states and (output_states or initial_state is not None):
             raise ValueError(SHARED_ROWS)
-        states = self._initial_states(initial_state, mask, len(reading))
-        resets = None if state_resets is None else packing.pack_resets(state_resets, reading)
+        states = self._initial_states(initial_state, mask, len(orders))
+        resets = None if state_resets is None else packing.pack_resets(state_resets, orders)
 
         # token vectors: (batch, words, output_size) per direction
         if inputs_embeds is not None:
-            tokens = [inputs_embeds.masked_fill(~mask.unsqueeze(-1), 0)] * len(reading)
+            tokens = [inputs_embeds.masked_fill(~mask.unsqueeze(-1), 0)] * len(orders)
         elif has_own_rows:
             tokens = self._encode_rows(ids_of_directions, mask)
         else:
-            tokens = [self._encode_tokens(input_ids, char_ids, mask)] * len(reading)
+            tokens = [self._encode_tokens(input_ids, char_ids, mask)] * len(orders)
 
-        layers, last_states = self._run_layers(torch.cat(tokens, dim=-1), packing, states, indices, resets)
+        layers, last_states = self._run_layers(torch.cat(tokens, dim=-1), packing, states, layer_directions, resets)
         returns_states = has_states if output_states is None else output_states
         return BiLMOutput(layers, mask, packing.unpack_states(last_states, states) if returns_states else None)
 

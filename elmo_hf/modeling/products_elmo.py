@@ -322,9 +322,8 @@ def weight_key(weight: torch.Tensor, dtype: torch.dtype) -> WeightKey:
 @functools.cache
 def retain_freed_memory():
     """
-    Makes glibc retain up to 64 MB of freed memory for the next call. The system clears new memory page by page, which
-    takes a tenth of the time of a call with few sentences. (Freeing one large block raises glibc's own threshold;
-    unlike `mallopt`, that does not change a user's settings.)
+    Makes glibc retain up to 64 MB of freed memory for the next call: freeing one large block raises glibc's own
+    threshold. See docs/decisions/retained-memory.md.
     """
     torch.empty(LARGEST_LEARNED_BLOCK, dtype=torch.uint8, device="cpu")
 

@@ -20,6 +20,7 @@ from ..publishing import is_made_here, write_card
 from ..runtime.locks import RunLock
 from ..runtime.processes import this_process
 from ..runtime.run_records import PRETRAINING as RUN
+from ..runtime.run_records import stored_name
 from ..runtime.staging import move_files, refuse_used, write_atomically
 from .evaluation import Perplexity
 from .precision import choose_precision
@@ -46,6 +47,11 @@ class RunText:
     column: str = "text"
     split: str = "train"
     pretokenized: bool = False
+
+    def description(self) -> dict[str, Any]:
+        """The text as it is stored. Its paths are absolute, so that the run can be resumed in another folder."""
+        sources = {part: [stored_name(source) for source in getattr(self, part)] for part in ("text", "heldout")}
+        return asdict(self) | sources
 
     def fingerprints(self) -> dict[str, list[str | None]]:
         """Fingerprints of all texts, to detect that one of them has changed."""
@@ -120,7 +126,7 @@ class Run:
                 steps = max(-(-words * (settings.epochs or 1) // per_step), 1)
             settings.mixed_precision = choose_precision(settings.mixed_precision)  # ty: ignore[invalid-assignment]
             description = {
-                "text": asdict(text),
+                "text": text.description(),
                 "settings": settings.as_dict(),
                 "total_steps": steps,
                 "tracker": tracker,

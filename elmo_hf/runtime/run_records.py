@@ -115,6 +115,11 @@ def is_hub_name(source: str) -> bool:
     return HUB_NAME.fullmatch(source) is not None and not os.path.exists(source)
 
 
+def stored_name(source: str) -> str:
+    """The name of a source for a record of a run, valid in every folder: a path is absolute, other names stay."""
+    return os.path.abspath(source) if os.path.exists(source) else source
+
+
 def shown_name(source: str) -> str:
     """The name of a source for publishing: a name on the Hub as it is, a path without its folders."""
     return source if is_hub_name(source) else PureWindowsPath(source).name or source  # knows both separators
@@ -141,4 +146,5 @@ __all__ = [
     "malformed_files",
     "read_history",
     "shown_name",
+    "stored_name",
 ]

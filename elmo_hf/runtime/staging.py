@@ -18,8 +18,8 @@ def staged_folder(out: str | os.PathLike) -> Generator[Path]:
     Args:
         out: The folder to create. It must not exist yet, or be empty.
     """
+    refuse_used(Path(out))
     out = Path(out).resolve()
-    refuse_used(out)
     # In the nearest existing folder: the rename stays on one disk, and a failure leaves no new parents behind.
     nearest = next(parent for parent in out.parents if parent.exists())
     stage = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=nearest))

@@ -111,11 +111,11 @@ def test_files_that_lie_elsewhere_may_be_given(hdf5, tmp_path):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ({}, "holds no ELMo that is known"),
-        ({"notes.txt": b"x"}, "holds no ELMo that is known"),
+        ({}, "holds no known ELMo checkpoint"),
+        ({"notes.txt": b"x"}, "holds no known ELMo checkpoint"),
         ({"config.json": b'{"model_type": "elmo"}', "model.safetensors": b""}, "already: from_pretrained loads it"),
         ({"a.hdf5": b"", "b.hdf5": b""}, "found 2: a.hdf5, b.hdf5. Give the one to take"),
-        ({"config.json": b"{}", "encoder.pkl": b""}, "holds no ELMo that is known"),
+        ({"config.json": b"{}", "encoder.pkl": b""}, "holds no known ELMo checkpoint"),
     ],
 )
 def test_a_folder_without_a_model_is_refused(tmp_path, names, message):
@@ -132,8 +132,8 @@ def test_a_folder_without_a_model_is_refused(tmp_path, names, message):
         ("missing", None, "does not exist"),
         ("model.zip", b"PK\x03\x04....", "unpack it"),
         ("model.tar.xz", b"\xfd7zXZ\x00..", "unpack it"),
-        ("model.bin", b"text", "none of the files that are known"),
-        ("model.json", b"{}", "none of the files that are known"),
+        ("model.bin", b"text", "is not a known kind of file"),
+        ("model.json", b"{}", "is not a known kind of file"),
         ("empty.th", b"", "is no state dict"),
     ],
 )
