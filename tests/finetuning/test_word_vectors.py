@@ -46,6 +46,14 @@ def test_a_word_is_looked_up_as_it_is_then_in_lower_case_and_file_words_have_the
     assert len(vectors.vectors) == vectors.tokenizer.vocab_size
 
 
+def test_the_rows_are_in_the_order_of_the_data(file):
+    words = [f"mIx{letter}" for letter in "hbgaecfd"]  # only their lower-case forms are in the file
+    path = file("".join(f"{word.lower()} 1 2\n" for word in sorted(words)))
+    vectors = vectors_from_file(path, ElmoTokenizer(), [], max_words=0, other_words=words)
+    rows = vectors.tokenizer.convert_ids_to_tokens(list(range(vectors.tokenizer.vocab_size)))
+    assert [row for row in rows if row in words] == words
+
+
 def test_the_new_tokenizer_cuts_text_as_the_old_one():
     old = ElmoTokenizer(splitting="whitespace", padding_side="left")
     vectors = learned_vectors(old, ["don't", "stop.", "don't", "stop.", "<PAD>", "<PAD>", "once"], size=4)
