@@ -90,12 +90,11 @@ class ElmoSpans(nn.Module):
         offsets = torch.arange(self.widths.num_embeddings, device=first.device)
         is_inside = offsets <= widths.unsqueeze(1)  # (spans, max_span_width)
         places = (first.unsqueeze(1) + offsets).clamp(max=len(heads) - 1)
-        weights = scores.float()[places].masked_fill(~is_inside, -torch.inf).softmax(dim=1).to(heads.dtype)
-        # One offset at a time: all at once would need `max_span_width` times the memory.
-        attended = weights[:, 0, None] * heads[places[:, 0]]
-        for offset in range(1, len(offsets)):
-            attended = attended + weights[:, offset, None] * heads[places[:, offset]]
-        return attended
+        dtype = torch.promote_types(heads.dtype, torch.float32)
+        weights = scores.to(dtype)[places].masked_fill(~is_inside, -torch.inf).softmax(dim=1)
+        # One sum per span, without a copy of its words' vectors, which would need `max_span_width` times the memory.
+        attended = functional.embedding_bag(places, heads.to(dtype), per_sample_weights=weights, mode="sum")
+        return attended.to(heads.dtype)
 
 
 class ElmoAntecedents(nn.Module):
