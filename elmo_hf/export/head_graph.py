@@ -106,15 +106,19 @@ class Sentences:
 
 def tagger(
     graph: Graph, model: ElmoForTokenClassification, layers: Sequence[Value], sentences: Sentences, ids: Value | None
-) -> Value:
-    """The scores of the labels, `(batch, words, num_labels)`, as the model returns them."""
+) -> dict[str, Value]:
+    """
+    The outputs of the model, `(batch, words, num_labels)` each: `logits`, and with a CRF `emissions`, the scores before
+    it.
+    """
     gathered = [sentences.gather(layer) for layer in layers]
     words = _task_vectors(graph, model, gathered, sentences, ids)
     words = _with_output_mix(graph, model, words, gathered, sentences)
     scores = graph.linear(words, model.classifier.weight, model.classifier.bias)
-    if model.crf is not None:
-        scores = decoded_scores(graph, model.crf, scores, sentences.mask)
-    return sentences.scatter(scores)
+    if model.crf is None:
+        return {"logits": sentences.scatter(scores)}
+    decoded = decoded_scores(graph, model.crf, scores, sentences.mask)
+    return {"logits": sentences.scatter(decoded), "emissions": sentences.scatter(scores)}
 
 
 def classifier(

@@ -30,7 +30,7 @@ def model_graph(model: ElmoPreTrainedModel) -> Graph:
 
     - encoder: `last_hidden_state` `(batch, words, hidden_size)`, the mix, and `hidden_states` `(layers, batch, words,
       hidden_size)`, the token layer first; zero where masked.
-    - tagger: `logits` `(batch, words, num_labels)`, zero at boundaries and padding.
+    - tagger: `logits` `(batch, words, num_labels)`, zero at boundaries and padding, and with a CRF `emissions`.
     - classifier: `logits` `(batch, num_labels)`.
     """
     graph, config = Graph(), model.config
@@ -56,8 +56,8 @@ def model_graph(model: ElmoPreTrainedModel) -> Graph:
     sentences = Sentences(graph, _word_mask(graph, config, inputs, mask), segments)
     labels = len(config.label_names)
     if isinstance(model, ElmoForTokenClassification):
-        logits = tagger(graph, model, layers, sentences, inputs.get("input_ids"))
-        graph.output("logits", logits, ["batch", "words", labels])
+        for name, scores in tagger(graph, model, layers, sentences, inputs.get("input_ids")).items():
+            graph.output(name, scores, ["batch", "words", labels])
     else:
         assert isinstance(model, ElmoForSequenceClassification)
         logits = classifier(graph, model, layers, sentences, inputs.get("input_ids"))

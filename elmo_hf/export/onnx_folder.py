@@ -181,7 +181,9 @@ def run_onnx(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 def pytorch_outputs(model: ElmoPreTrainedModel, inputs: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """What the graph of a model should return, by name."""
     if isinstance(model, ElmoTaskModel):
-        return {"logits": model(**inputs).logits.numpy()}
+        heads_output = model(**inputs)
+        names = [name for name in ("logits", "emissions") if heads_output.get(name) is not None]
+        return {name: heads_output[name].numpy() for name in names}
     output: Any = model(**inputs, output_hidden_states=True)
     layers = torch.stack(output.hidden_states)
     return {"last_hidden_state": output.last_hidden_state.numpy(), "hidden_states": layers.numpy()}
