@@ -89,6 +89,7 @@ _SUBPACKAGES = {
     "pretraining",
     "publishing",
     "runtime",
+    "serving",
     "space",
 }
 

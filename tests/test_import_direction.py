@@ -26,6 +26,7 @@ ROOMS = {
     "language_model",
     "pretraining",
     "publishing",
+    "serving",
     "space",
 }
 BELOW_ROOMS = {"data", "runtime", "modeling"}

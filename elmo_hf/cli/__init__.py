@@ -34,6 +34,7 @@ from .language_model_commands import next_words, previous_words, score, similar,
 from .prediction_commands import predict
 from .pretraining_commands import perplexity, pretrain, vocab
 from .publishing_commands import card, pull, push
+from .serving_commands import serve
 from .space_commands import space
 from .usage_errors import UsageError, usage_message
 
@@ -58,7 +59,7 @@ app.add_typer(convert, name="convert")
 app.add_typer(finetune, name="finetune")
 app.add_typer(analyze, name="analyze")
 app.add_typer(export, name="export")
-for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull, space):
+for command in (embed, index, neighbors, vocab, pretrain, perplexity, predict, card, push, pull, space, serve):
     app.command()(command)
 for command in (score, substitutes, similar):
     app.command()(command)

@@ -52,6 +52,12 @@ class EmbeddingRequest:
 
     def vectors(self, sentences: Iterable[Sentence], report: ProgressReport | None = None) -> Iterator[Any]:
         """Yields the result of each sentence, in order and lazily."""
+        return self.vectors_of_encoded(encoded(sentences, self.tokenizer), report)
+
+    def vectors_of_encoded(
+        self, sentences: Iterable[TokenSource], report: ProgressReport | None = None
+    ) -> Iterator[Any]:
+        """As `vectors`, for sentences that this model's tokenizer has encoded."""
         buffer = self._new(0)
         with report or ProgressReport() as report:
             for window in self._windows(sentences):
@@ -76,7 +82,7 @@ class EmbeddingRequest:
         """
         first = 0
         with report or ProgressReport() as report:
-            for window in self._windows(sentences, WINDOW_IN_ANY_ORDER):
+            for window in self._windows(encoded(sentences, self.tokenizer), WINDOW_IN_ANY_ORDER):
                 for place, layers in self._results(window, report):
                     yield first + place, [layer.to("cpu", torch.float32).numpy() for layer in layers]
                     del layers
@@ -99,9 +105,9 @@ class EmbeddingRequest:
         pieces = document_pieces(self.model, source, self.choice, self.boundaries, self.batch_tokens)
         return (self._returned(vectors.clone()) for vectors in pieces)
 
-    def _windows(self, sentences: Iterable[Sentence], num_batches: int = WINDOW) -> Iterator[list[TokenSource]]:
+    def _windows(self, sentences: Iterable[TokenSource], num_batches: int = WINDOW) -> Iterator[list[TokenSource]]:
         """Yields the sentences of `num_batches` batches at a time."""
-        for place, window in enumerate(windows(encoded(sentences, self.tokenizer), self.batch_tokens, num_batches)):
+        for place, window in enumerate(windows(sentences, self.batch_tokens, num_batches)):
             if place:
                 release_freed_memory()
             yield window

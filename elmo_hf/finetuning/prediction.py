@@ -73,7 +73,6 @@ def load_head(name: str, *, device: str | None = None, precision: Precision | No
     )
 
 
-@torch.no_grad()
 def predict_tags(
     model: ElmoForTokenClassification,
     tokenizer: ElmoTokenizer,
@@ -81,22 +80,35 @@ def predict_tags(
     batch_size: int = 32,
 ) -> Iterator[TaggedSentence]:
     """Yields the sentences with their tags, in order. A sentence without words has no tags."""
+    return (sentence for sentence, _ in predict_scored_tags(model, tokenizer, sentences, batch_size))
 
-    def answer(batch: list[list[str]]) -> list[TaggedSentence]:
+
+def predict_scored_tags(
+    model: ElmoForTokenClassification,
+    tokenizer: ElmoTokenizer,
+    sentences: Iterable[list[str]],
+    batch_size: int = 32,
+) -> Iterator[tuple[TaggedSentence, list[float]]]:
+    """
+    Yields the sentences with their tags, in order, and the probability of each tag (of a CRF, nearly its marginal
+    probability, as the pipeline of transformers has it).
+    """
+
+    def answer(batch: list[list[str]]) -> list[tuple[TaggedSentence, list[float]]]:
         inputs = tokenizer(batch, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt").to(
             model.device
         )
-        labels = model(**inputs).logits.argmax(dim=-1).tolist()
+        logits = model(**inputs).logits.float()
+        labels, scores = logits.argmax(dim=-1).tolist(), logits.softmax(dim=-1).amax(dim=-1).tolist()
         names = model.config.label_names
         return [
-            TaggedSentence(words, [names[label] for label in row[1 : len(words) + 1]])
-            for words, row in zip(batch, labels, strict=True)
+            (TaggedSentence(words, [names[label] for label in row[1 : len(words) + 1]]), scored[1 : len(words) + 1])
+            for words, row, scored in zip(batch, labels, scores, strict=True)
         ]
 
-    return in_batches(sentences, answer, len, batch_size, lambda words: TaggedSentence(words, []))
+    return in_batches(sentences, answer, len, batch_size, lambda words: (TaggedSentence(words, []), []))
 
 
-@torch.no_grad()
 def predict_labels(
     model: ElmoForSequenceClassification,
     tokenizer: ElmoTokenizer,
@@ -150,7 +162,7 @@ def in_batches(
     without_words: Callable[[Any], Any],
 ) -> Iterator[Any]:
     """
-    Yields one answer per item, in order. Items of similar length share a batch.
+    Yields one answer per item, in order. Items of similar length share a batch. Answers are computed without gradients.
 
     Args:
         answer: Runs the model on a batch.
@@ -164,7 +176,9 @@ def in_batches(
         order = sorted((place for place in range(len(chunk)) if lengths[place]), key=lengths.__getitem__)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
-            for place, result in zip(places, answer([chunk[place] for place in places]), strict=True):
+            with torch.no_grad():  # here, as a decorator of the caller would end before the first answer is asked for
+                results = answer([chunk[place] for place in places])
+            for place, result in zip(places, results, strict=True):
                 answers[place] = result
         yield from answers
 
@@ -196,5 +210,6 @@ __all__ = [
     "load_head",
     "predict_answers",
     "predict_labels",
+    "predict_scored_tags",
     "predict_tags",
 ]

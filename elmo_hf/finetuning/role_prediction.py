@@ -5,8 +5,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
-import torch
-
 from ..data.roles import RoleSentence
 from ..data.text_sources import split_words
 from ..errors import ModelError, TextError, did_you_mean
@@ -82,7 +80,6 @@ def mark_found_predicates(
         yield sentence if sentence.predicates else sentence._replace(predicates=predicates)
 
 
-@torch.no_grad()
 def predict_roles(
     model: ElmoForSemanticRoles,
     tokenizer: ElmoTokenizer,

@@ -37,10 +37,11 @@ NEEDS = {
     "tensorboard": Need("The tracker tensorboard", ("tensorboard",), "pretrain"),
     "page": Need("The page", ("gradio", "h5py"), "space"),
     "onnx": Need("Export to ONNX", ("onnx", "onnxruntime"), "onnx"),
+    "serving": Need("Serving", ("fastapi", "uvicorn", "prometheus_client", "orjson"), "serve"),
     "jieba": Need('The segmenter "jieba"', ("jieba",), "chinese"),
 }
 # The names of packages that differ from those of their modules.
-PACKAGES = {"sklearn": "scikit-learn"}
+PACKAGES = {"sklearn": "scikit-learn", "prometheus_client": "prometheus-client"}
 
 
 def require(*uses: str):

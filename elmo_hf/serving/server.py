@@ -1,0 +1,154 @@
+"""Runs the server: binds the address, loads the models, serves until a signal, and stops without losing an answer."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from ..errors import ModelError, TextError
+from ..runtime.model_loading import Precision
+from .app import create_app
+from .connections import LimitedConnection
+from .gate import Gate
+from .served_models import ServedModel, load_models
+from .serving_limits import ServingLimits
+
+API_KEY = "ELMO_HF_API_KEY"  # the environment variable with the key
+SWITCH_SECONDS = 0.0005  # see `_quick_switches`
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Server(uvicorn.Server):
+    """
+    A uvicorn server that refuses new requests from the signal on, and answers those that it has.
+
+    Args:
+        gate: The application, as [`create_app`] makes it.
+        limits: The limits of connections.
+    """
+
+    def __init__(self, gate: Gate, limits: ServingLimits):
+        connection = type("Connection", (LimitedConnection,), {"limits": limits})
+        config = uvicorn.Config(
+            gate,
+            http=connection,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=limits.header_seconds,  # ty: ignore[invalid-argument-type]
+            timeout_graceful_shutdown=2 * limits.seconds + 1,  # ty: ignore[invalid-argument-type]
+        )
+        super().__init__(config)
+        self._gate = gate
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None):
+        """Refuses new requests, then waits for those that are being answered."""
+        self._gate.is_open = False
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """As uvicorn does, but a stop by a signal is a normal end of the process."""
+        handlers = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def serve(
+    names: Sequence[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    limits: ServingLimits | None = None,
+    api_key: str | None = None,
+    device: str | None = None,
+    precision: Precision | None = None,
+):
+    """
+    Serves models until SIGINT or SIGTERM. Prints the address when it is ready.
+
+    Args:
+        names: Folders, or names on the Hub. Default: the model that comes with this package.
+        host, port: The address to listen on; port 0 takes a free one.
+        limits, api_key: As in [`create_app`].
+        device, precision: As in [`load_models`].
+    """
+    limits = limits or ServingLimits()
+    with _bound_socket(host, port) as listener:
+        models = load_models(names, limits, device=device, precision=precision)
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        print(f"{_described(models)} on {address} (Ctrl-C stops)", flush=True)
+        with _quick_switches():
+            Server(create_app(models, limits, api_key), limits).run([listener])
+
+
+def read_api_key(file: Path | None) -> str | None:
+    """The key in a file, or in the environment variable `ELMO_HF_API_KEY`; `None` if neither is given."""
+    source = API_KEY if file is None else str(file)
+    if file is None:
+        key = os.environ.get(API_KEY)
+        if key is None:
+            return None
+    else:
+        try:
+            key = file.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise TextError(f"{file} holds no API key: it is not UTF-8.") from error
+    key = key.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise TextError(f"{source} holds no API key: it should be one line of ASCII characters without blanks.")
+    return key
+
+
+def _described(models: Sequence[ServedModel]) -> str:
+    return "Serving " + ", ".join(f"{model.name} ({model.task})" for model in models)
+
+
+@contextlib.contextmanager
+def _bound_socket(host: str, port: int) -> Generator[socket.socket]:
+    """A socket at the address, before the models are loaded. It does not listen yet."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelError(f"{host}:{port} cannot be listened on ({reason}): choose another --host or --port.") from error
+    with listener:
+        yield listener
+
+
+@contextlib.contextmanager
+def _quick_switches() -> Generator[None]:
+    """
+    Lets threads take over from each other sooner. Between two time steps of an LSTM the model needs the interpreter for
+    microseconds, and would wait up to 5 ms whenever the event loop has it.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
+__all__ = ["API_KEY", "Server", "read_api_key", "serve"]
