@@ -1,6 +1,6 @@
 """
-The bodies of answers, as pieces of JSON. Most of the work is writing numbers: orjson writes each float32 with the fewest
-digits that give it back exactly.
+The bodies of answers, as pieces of JSON. Most of the work is writing numbers: orjson writes each float32 with the
+fewest digits that give it back exactly.
 """
 
 import base64

@@ -141,7 +141,10 @@ def parse_body(kind: type[Body], body: bytes) -> Body:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_context=False)[0]
+        problems = error.errors(include_url=False, include_context=False)
+    problem = max(
+        problems, key=lambda problem: len(problem["loc"])
+    )  # of a union's alternatives, the one that fits best
     if problem["type"] == "json_invalid":
         raise ApiError(400, "invalid_json", f"The body is not JSON: {_json_problem(body)}")
     raise invalid(_message(problem))
@@ -161,7 +164,7 @@ def _json_problem(body: bytes) -> str:
 
 
 def _message(problem: Any) -> str:
-    """One sentence about the first field that is wrong."""
+    """One sentence about a field that is wrong."""
     place = [part for part in problem["loc"] if isinstance(part, int) or part.isidentifier()]
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place if part not in _TYPES)
     name = f"`{name.lstrip('.')}`" if name else "The body"

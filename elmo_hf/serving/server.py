@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
@@ -31,9 +32,10 @@ class Server(uvicorn.Server):
     Args:
         gate: The application, as [`create_app`] makes it.
         limits: The limits of connections.
+        announcement: A line to print when the server listens.
     """
 
-    def __init__(self, gate: Gate, limits: ServingLimits):
+    def __init__(self, gate: Gate, limits: ServingLimits, announcement: str | None = None):
         connection = type("Connection", (LimitedConnection,), {"limits": limits})
         config = uvicorn.Config(
             gate,
@@ -48,7 +50,13 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=2 * limits.seconds + 1,  # ty: ignore[invalid-argument-type]
         )
         super().__init__(config)
-        self._gate = gate
+        self._gate, self._announcement = gate, announcement
+
+    async def startup(self, sockets: list[socket.socket] | None = None):
+        """Listens."""
+        await super().startup(sockets)
+        if self._announcement is not None:
+            print(self._announcement, flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None):
         """Refuses new requests, then waits for those that are being answered."""
@@ -58,7 +66,8 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         """As uvicorn does, but a stop by a signal is a normal end of the process."""
-        handlers = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        in_main_thread = threading.current_thread() is threading.main_thread()  # others cannot have handlers
+        handlers = {number: signal.signal(number, self.handle_exit) for number in SIGNALS if in_main_thread}
         try:
             yield
         finally:
@@ -89,9 +98,9 @@ def serve(
     with _bound_socket(host, port) as listener:
         models = load_models(names, limits, device=device, precision=precision)
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-        print(f"{_described(models)} on {address} (Ctrl-C stops)", flush=True)
+        announcement = f"{_described(models)} on {address} (Ctrl-C stops)"
         with _quick_switches():
-            Server(create_app(models, limits, api_key), limits).run([listener])
+            Server(create_app(models, limits, api_key), limits, announcement).run([listener])
 
 
 def read_api_key(file: Path | None) -> str | None:

@@ -77,6 +77,7 @@ COMMANDS = {
     ("index",): ["INPUT", "--out", "--model", "--layers", "--words", "--dtype", "--approximate", "Example: elmo-hf"],
     ("neighbors",): ["INDEX", "TEXT", "-k", "--same-word", "--distinct", "--exact", "--model", "Example: elmo-hf"],
     ("space",): ["[MODEL]...", "--tagger", "--host", "--port", "--browser", "--out", "--push", "Example: elmo-hf"],
+    ("serve",): ["[MODEL]...", "--host", "--port", "--api-key-file", "--max-words", "--timeout", "Example: elmo-hf"],
     ("analyze",): ["senses", "probe", "samples", "layers", "neighbors-table"],
     ("analyze", "senses"): [
         "{TRAIN} [TEST]",

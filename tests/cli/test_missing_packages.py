@@ -28,6 +28,8 @@ COMMANDS = [
     (["convert", "original", "elmo-small", "--out", "out"], "h5py", "convert"),
     (["convert", "to-bilm-hdf5", "no-model", "--out", "out"], "h5py", "convert"),
     (["export", "onnx", "no-model", "--out", "out"], "onnxruntime", "onnx"),
+    (["serve", "no-model"], "prometheus_client", "serve"),
+    (["serve", "no-model"], "uvicorn", "serve"),
     (["space", "no-model"], "gradio", "space"),
     (["space", "no-model", "--push", "me/elmo"], "h5py", "space"),
 ]
