@@ -33,24 +33,29 @@ def test_a_table_of_results_that_are_not_measured_yet_stays(monkeypatch, tmp_pat
         tables.updated("<!-- numbers: similarity -->\n<!-- /numbers -->")
 
 
-def records(inputs: str, metrics: list[float], **values) -> list[dict]:
+def records(inputs: str, metrics: list[float], task: str = "pos", **values) -> list[dict]:
     return [
-        {"task": "pos", "inputs": inputs, "way": None, "seed": seed, "metric": metric} | values
+        {"task": task, "inputs": inputs, "way": None, "seed": seed, "metric": metric} | values
         for seed, metric in enumerate(metrics)
     ]
 
 
 def test_tasks_are_shown_with_and_without_elmo():
-    found = records("glove", [0.90, 0.91, 0.92]) + records("elmo+glove", [0.95, 0.95, 0.98])
+    found = []
+    for task in task_tables.TASK_NAMES.keys() - task_tables.OPTIONAL:
+        found += records("glove", [0.90, 0.91, 0.92], task) + records("elmo+glove", [0.95, 0.95, 0.98], task)
+    assert len(task_tables.results(found).splitlines()) == 2 + 6
     row = task_tables.results(found).splitlines()[2]
     assert row.endswith("| GloVe (50) | 91.00 (90.00–92.00) | 96.00 (95.00–98.00) | +5.00 | 3 |")
-    one = task_tables.results(records("glove", [0.90]) + records("elmo+glove", [0.95]))
+    one = task_tables.results([record for record in found if not record["seed"]])
     assert one.splitlines()[2].endswith("| 90.00 | 95.00 | +5.00 | 1 |")
+    with pytest.raises(task_tables.NotMeasuredError, match="roles"):
+        task_tables.results([record for record in found if record["task"] != "roles"])
 
 
 def test_a_table_of_runs_that_were_not_made_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(tables, "read_results", lambda _: {"results": records("glove", [0.90])})
-    for name in ("inputs", "ways", "int8"):
+    for name in ("results", "inputs", "ways", "int8", "mixes"):
         text = f"<!-- numbers: tasks {name} -->\nas it is\n<!-- /numbers -->"
         assert tables.updated(text) == text
     found = [run for inputs in task_tables.INPUT_NAMES for run in records(inputs, [0.9, 0.8])]
