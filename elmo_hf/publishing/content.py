@@ -11,7 +11,7 @@ from ..runtime.run_records import Records, shown_name
 from .mixes import Mix
 
 CALLS = {
-    "feature-extraction": 'vectors = model("He sat on the bank of the river.")[0]  # {size} numbers for each token',
+    "feature-extraction": 'vectors = model("He sat on the bank of the river.")[0]  # {size} values per token',
     "token-classification": 'tags = model("He sat on the bank of the river.")  # a tag and its score for each word',
     "text-classification": 'label = model("He sat on the bank of the river.")  # a label and its score',
     "pairs": 'label = model({{"text": "He sat by the river.", "text_pair": "He was at the bank."}})',
@@ -24,7 +24,7 @@ ANSWERING = (
     'answers = model.answer(tokenizer, "Who sat on the bank?", "Anna sat on the bank of the river.", n_best=3)',
 )
 NOTE = (
-    "Its code comes with it. Where the package `elmo-hf` is installed, `import elmo_hf` stands for "
+    "The repository contains the code of the model. If the package `elmo-hf` is installed, `import elmo_hf` replaces "
     "`trust_remote_code=True`."
 )
 # Of heads without Auto class, by name.
@@ -42,7 +42,8 @@ CLASS_CALLS["ElmoForCoreference"] = [
     "clusters = model(**batch).clusters[0]  # first word, last word and cluster of each mention",
 ]
 CLASS_NOTE = (
-    "Its code comes with it. Where the package `elmo-hf` is installed, the class is `elmo_hf.{name}`, and "
+    "The repository contains the code of the model. If the package `elmo-hf` is installed, the class is "
+    "`elmo_hf.{name}`, and "
     "`elmo-hf predict` runs it on text."
 )
 HEAD_FIELDS = ["elmo_places", "mixer_weights", "mixer_l2", "elmo_dropout", "freeze_bilm", "word_vector_size"]
@@ -102,24 +103,24 @@ class CardContent(NamedTuple):
         elmo = "[ELMo](https://arxiv.org/abs/1802.05365)"
         task, head = task_of(self.config), head_of(self.config)
         if head is not None and head.name == "ElmoForSemanticRoles":
-            return f"Semantic roles on {elmo}: the arguments of a predicate, as BIO tags."
+            return f"Finds semantic roles with {elmo}: the arguments of a predicate, as BIO tags."
         if head is not None and head.name == "ElmoForCoreference":
-            return f"Coreference on {elmo}: the clusters of mentions in a document."
+            return f"Finds coreference with {elmo}: the clusters of mentions in a document."
         if task == "token-classification":
-            return f"A tagger of words on {elmo}."
+            return f"Tags words with {elmo}."
         if task == "text-classification":
-            return f"A classifier of {'pairs of texts' if self.config.text_pairs else 'texts'} on {elmo}."
+            return f"Classifies {'pairs of texts' if self.config.text_pairs else 'texts'} with {elmo}."
         if task == "question-answering":
-            nothing = ", or that it has none" if self.config.allow_no_answer else ""
-            return f"It finds the answer to a question in a context{nothing}, on {elmo}."
+            nothing = ", or says that there is none" if self.config.allow_no_answer else ""
+            return f"Finds the answer to a question in a text{nothing}, with {elmo}."
         if task != "feature-extraction":
-            return f"A model for {task} on {elmo}."
-        sources = {"characters": "its characters", "words": "a table", "both": "its characters and a table"}
+            return f"A model for {task} with {elmo}."
+        sources = {"characters": "its characters", "words": "a word table", "both": "its characters, a word table"}
         source = sources[self.config.token_inputs]
         return (
             f"{elmo}, deep contextualised word representations: a language model in {_directions(self.config)} that "
-            f"gives each word vectors of {self.config.hidden_size} numbers, from {source} and "
-            "from its sentence."
+            f"gives each word vectors of {self.config.hidden_size} values, computed from {source} and "
+            "its sentence."
         )
 
     def _usage_note(self) -> str:
@@ -166,9 +167,9 @@ class CardContent(NamedTuple):
         rows = [("biLM", f"{layers} of {config.cell_size} cells{projected}, per direction")]
         if config.uses_characters:
             filters = f"{config.char_feature_size} filters of widths {_widths(config)}"
-            rows.append(("characters", f"{filters}, {highway}, up to {config.max_characters_per_token} a word"))
+            rows.append(("characters", f"{filters}, {highway}, up to {config.max_characters_per_token} per word"))
         if config.uses_words:
-            rows.append(("words", f"{config.vocab_size:,}, with {config.word_embedding_size} numbers each"))
+            rows.append(("words", f"{config.vocab_size:,}, with {config.word_embedding_size} values each"))
         if "ElmoForPreTraining" in (config.architectures or []):
             rows.append(("softmax", f"{config.softmax_type}, over {config.vocab_size:,} words"))
         if task_of(config) in ("token-classification", "text-classification"):
@@ -198,9 +199,9 @@ class CardContent(NamedTuple):
             source = records.conversion
             return (
                 f"Converted from the format {source['format']} with `elmo-hf convert`, {source['parameters']:,} "
-                f"parameters, stored as {source['dtype']}. The numbers are those of the original implementation."
+                f"parameters, stored as {source['dtype']}. It gives the vectors of the original implementation."
             )
-        return "The model's folder does not tell."
+        return "The folder of the model has no record of it."
 
     def _data(self) -> dict[str, Any]:
         records = self.records
@@ -228,14 +229,16 @@ class CardContent(NamedTuple):
         return {}
 
     def _limits(self) -> list[str]:
-        limits = ["It reflects its training texts, with their views and gaps, and knows nothing that is newer."]
+        limits = [
+            "It reflects the texts that it was trained on, with their views and gaps, and knows nothing more recent."
+        ]
         if task_of(self.config) == "feature-extraction":
             limits.append(
                 "Each sentence is a separate sequence: the vector of a word depends only on its own sentence."
             )
         else:
             limits.append(
-                "The results were measured on texts like those it was trained on; on other texts expect lower ones."
+                "The results were measured on texts like those that it was trained on. Expect lower results on other texts."
             )
         return limits
 

@@ -30,7 +30,7 @@ def test_scripts_and_words_that_need_care_are_described():
     for code in ("ja", "vi", "zh", "zhs"):
         assert cut[code] != cut["fi"]
     assert "traditional" in cut["zh"]
-    assert "blanks inside" in cut["vi"]
+    assert "contain spaces" in cut["vi"]
 
 
 def test_one_command_converts_any_of_them_and_what_is_not_known_is_said():

@@ -162,7 +162,7 @@ def test_what_there_is_none_of_has_no_row(tmp_path):
 
 def test_the_mix_of_an_encoder_is_shown_if_it_has_learned_one(tmp_path):
     folder = saved(tmp_path / "model")
-    assert "The mix that it learned" not in write_card(folder).read_text()
+    assert "Learned mix" not in write_card(folder).read_text()
     model = ElmoModel.from_pretrained(folder)
     model.mixer.weights.data[:] = torch.tensor([2.0, 0.0, 0.0])
     model.save_pretrained(folder)
