@@ -52,8 +52,10 @@ def add_examples(
     def click(values: Sequence[Any]) -> Callable[[], list[Any]]:
         return lambda: [*values, answer(*values)]
 
-    gr.Markdown("Examples:")
-    width = 80 if max(map(len, labels)) <= SHORT else 240  # of a button, at least; those that do not fit go below
+    if labels:
+        gr.Markdown("Examples:")
+    # The smallest width of a button; buttons that do not fit into a row go into the next.
+    width = 80 if all(len(label) <= SHORT for label in labels) else 240
     with gr.Row():
         for label, values in zip(labels, examples, strict=True):
             button = gr.Button(label, size="sm", min_width=width)

@@ -95,7 +95,7 @@ def render_tagger_mixes(taggers: Sequence[PageTagger]) -> str:
         for place, shares in tagger.mixes().items()
     ]
     if not tables:
-        return result(paragraph("There is no tagger for this model: --tagger FOLDER adds one."))
+        return result(paragraph("There is no tagger for this model: `elmo-hf space --tagger FOLDER` adds one."))
     return result(f'<div class="side">{"".join(tables)}</div>')
 
 

@@ -11,6 +11,7 @@ from .input_limits import LINES, checked_lines
 from .page_model import PageModel, PageTagger
 
 OUTSIDE = "O"
+NO_TAGGER = "There is no tagger for this model: `elmo-hf space --tagger FOLDER` adds one."
 
 
 class TaggedSpan(NamedTuple):
@@ -76,7 +77,7 @@ def answer_tags(model: PageModel, title: str, text: str) -> str:
     """The answer of the tab."""
     tagger = next((tagger for tagger in model.taggers if tagger.title == title), None)
     if tagger is None:
-        raise TextError("There is no tagger for this model: `elmo-hf space --tagger FOLDER` adds one.")
+        raise TextError(NO_TAGGER)
     tagged = tag_sentences(tagger, checked_lines(text, "The text", LINES))
     labels = list(dict.fromkeys(name.partition("-")[2] or name for name in tagger.model.config.label_names))
     return render_tags(tagged, labels)
@@ -89,9 +90,8 @@ def lay_out_tags(model: PageModel):
     from .layout import add_examples, answered, on_submit
 
     titles, examples = [tagger.title for tagger in model.taggers], model.texts.tagged
-    gr.Markdown(
-        "Small taggers on top of the frozen model.\n" + "".join(f"\n- **{t.title}**: {t.note}" for t in model.taggers)
-    )
+    notes = "".join(f"\n- **{tagger.title}**: {tagger.note}" for tagger in model.taggers)
+    gr.Markdown(f"Small taggers on top of the frozen model.\n{notes}" if titles else NO_TAGGER)
     title = gr.Radio(titles, value=titles[0] if titles else None, label="Tagger")
     text = gr.Textbox(examples[0], label=f"Text, one sentence per line, at most {LINES} lines", lines=2, max_lines=8)
     button = gr.Button("Tag", variant="primary")

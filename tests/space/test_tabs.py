@@ -16,6 +16,7 @@ from elmo_hf.space.input_limits import SENTENCES, checked_lines, checked_text
 from elmo_hf.space.language_model_tab import answer_language_model, read_sentence, surprise
 from elmo_hf.space.mix_tab import answer_mix, mix_layers, own_weights
 from elmo_hf.space.neighbours_tab import answer_neighbours, find_neighbours
+from elmo_hf.space.page import build_page
 from elmo_hf.space.page_model import PageModel, load_tagger
 from elmo_hf.space.page_texts import language_of, texts_of
 from elmo_hf.space.senses_tab import answer_senses, compare_uses, find_clusters, silhouette
@@ -254,3 +255,6 @@ def test_a_model_without_softmax_says_so_in_the_tab_of_the_language_model(tmp_pa
     assert model.taggers == []
     with pytest.raises(ModelError, match="elmo has no softmax"):
         answer_language_model(model, "text")
+    page = build_page([model])
+    texts = [component["props"].get("value") for component in page.get_config_file()["components"]]
+    assert any("There is no tagger for this model" in text for text in texts if isinstance(text, str))
