@@ -83,6 +83,7 @@ _SUBPACKAGES = {
     "export",
     "finetuning",
     "index",
+    "integrations",
     "language_model",
     "model_cards",
     "modeling",

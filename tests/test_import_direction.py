@@ -23,6 +23,7 @@ ROOMS = {
     "export",
     "finetuning",
     "index",
+    "integrations",
     "language_model",
     "pretraining",
     "publishing",

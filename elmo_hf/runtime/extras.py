@@ -38,6 +38,7 @@ NEEDS = {
     "page": Need("The page", ("gradio", "h5py"), "space"),
     "onnx": Need("Export to ONNX", ("onnx", "onnxruntime"), "onnx"),
     "serving": Need("Serving", ("fastapi", "uvicorn", "prometheus_client", "orjson"), "serve"),
+    "spacy": Need("A component for spaCy", ("spacy",), "spacy"),
     "jieba": Need('The segmenter "jieba"', ("jieba",), "chinese"),
 }
 # The names of packages that differ from those of their modules.
