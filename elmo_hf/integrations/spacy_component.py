@@ -138,7 +138,7 @@ class ElmoComponent(Pipe):
         files = srsly.msgpack_loads(data) if data else {}
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
-                if Path(name).name != name:
+                if name in ("", "..") or Path(name).name != name:
                     raise ModelError(f"The stored component {self.name} has a file outside its folder: {name!r:.60}.")
                 Path(folder, name).write_bytes(content)
             self._loaded = self._load(folder)

@@ -74,7 +74,8 @@ class TaggerComponent(ElmoComponent):
 
     @property
     def _label_names(self) -> list[str]:
-        return self.loaded.model.config.label_names
+        """The labels of the tagger; none before it is loaded, since spaCy asks for them before it loads weights."""
+        return [] if self._loaded is None else self.loaded.model.config.label_names
 
     def _tagged(self, docs: Sequence[Doc]) -> Iterator[tuple[Doc, list[tuple[list[Token], list[str]]]]]:
         """Yields each document with its sentences: their words, and one tag per word."""
@@ -165,7 +166,7 @@ class ElmoTags(TaggerComponent):
     @property
     def attribute(self) -> str:
         """The attribute of a token that is written, `"pos"` or `"tag"`."""
-        return "pos" if UNIVERSAL_TAGS.issuperset(self._label_names) else "tag"
+        return "pos" if UNIVERSAL_TAGS.issuperset(self.loaded.model.config.label_names) else "tag"
 
     def _annotate(self, docs: Sequence[Doc]):
         name, whitespace = f"{self.attribute}_", "SPACE" if self.attribute == "pos" else "_SP"

@@ -8,7 +8,6 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
-
 from spacy.tokens import Doc
 
 from elmo_hf import ElmoEmbedder
