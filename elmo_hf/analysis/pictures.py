@@ -39,20 +39,25 @@ def save_picture(figure: "Figure", path: str | os.PathLike):
 
 def draw_senses(results: SenseResults) -> "Figure":
     """
-    Accuracy by group of words: a bar for the nearest mean in each representation, a line for the baseline, and a cross
-    for the nearest occurrences in the top layer.
+    Accuracy by group of words: a bar for the nearest mean in each representation and in the learned mix, a line for the
+    baseline, and a cross for the nearest occurrences in the top layer.
     """
     figure, axes = _figure(max(6.0, 1.5 * len(results.groups)), 4.0)
-    count = len(results.representations)
-    series = {name: results.accuracy[1 + place] for place, name in enumerate(results.representations)}
+    ending = ", nearest mean"
+    series = {
+        method.removesuffix(ending): values
+        for method, values in zip(results.methods, results.accuracy, strict=True)
+        if method.endswith(ending)
+    }
     _bars(axes, results.groups, {name: values[None] for name, values in series.items()})
     width = 0.8
     for place, value in enumerate(100 * results.accuracy[0]):
         label = results.methods[0] if place == 0 else None
         axes.plot([place - width / 2, place + width / 2], [value, value], color="black", linewidth=1.5, label=label)
     if results.neighbors:
-        top = max(place for place, name in enumerate(results.representations) if name.startswith("layer"))
-        values, label = 100 * results.accuracy[1 + count + top], results.methods[1 + count + top]
+        top = [name for name in results.representations if name.startswith("layer")][-1]
+        label = f"{top}, {results.neighbors} nearest"
+        values = 100 * results.accuracy[results.methods.index(label)]
         axes.plot(np.arange(len(values)), values, "x", color="black", markersize=6, label=label)
     axes.set_ylabel("right senses, %")
     axes.set_title("Word senses: the nearest mean vector, by layer", fontsize=11)

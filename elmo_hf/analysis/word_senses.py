@@ -1,7 +1,7 @@
 """
 Word sense disambiguation, as in section 5.3 of the paper. A word of the test text gets the sense whose mean vector in a
-training text is nearest by cosine. This is compared with the nearest occurrences (k-NN) and with the most frequent
-sense.
+training text is nearest by cosine: in each layer, in the model's mix, and in a mix that is learned for this from the
+training text. It is compared with the nearest occurrences (k-NN) and with the most frequent sense.
 
 The candidates of a word are the senses of its lemma and part of speech in the training text. A word with one candidate
 gets that sense; a word without candidates gets WordNet's first sense, if a list of first senses is given. Only words
@@ -24,6 +24,7 @@ from .sense_data import SenseInstance, SenseSentence
 from .work_folder import WorkFolder, digest, model_digest
 
 MOST_FREQUENT = "most frequent sense"
+LEARNED_MIX = "learned mix"
 USUAL_POS = ("noun", "verb", "adjective", "adverb")
 
 
@@ -33,13 +34,16 @@ class SenseResults:
     The accuracy of all methods.
 
     Attributes:
-        methods: The baseline, the nearest mean in each representation, and the nearest occurrences in each.
+        methods: The baseline, the nearest mean in each representation and in the learned mix, and the nearest
+            occurrences in each representation.
         representations: The layers, and their mix.
         groups: "all", "ambiguous" (words with several candidates), and each part of speech in the test text.
         counts (`np.ndarray` of shape `(groups,)`): The number of occurrences in the test text.
         accuracy (`np.ndarray` of shape `(methods, groups)`): The share of correct answers; an occurrence without an
             answer counts as wrong.
         neighbors: The number of occurrences that vote in k-NN; 0: no k-NN.
+        learned_mix: The share of each layer in the mix that is learned from the training text; `None` if none of its
+            ambiguous words in the test text has a sense that occurs twice.
         train_instances, train_sentences, test_sentences: The sizes of the data.
         fallback: The number of occurrences whose answer is WordNet's first sense.
         unanswered: The number of occurrences without an answer: their words are neither in the training text nor in the
@@ -53,6 +57,7 @@ class SenseResults:
     counts: np.ndarray
     accuracy: np.ndarray
     neighbors: int
+    learned_mix: list[float] | None
     train_instances: int
     train_sentences: int
     test_sentences: int
@@ -68,6 +73,9 @@ class SenseResults:
             f"Accuracy in per cent. Learned from {counted(self.train_instances, 'occurrence')} in "
             f"{counted(self.train_sentences, 'sentence')}."
         ]
+        if self.learned_mix:
+            shares = ", ".join(f"{share:.2f}" for share in self.learned_mix)
+            notes.append(f"The learned mix has these shares of the layers: {shares}.")
         if self.fallback:
             notes.append(f"{counted(self.fallback, 'occurrence')}: the answer is WordNet's first sense.")
         if self.unanswered:
@@ -108,10 +116,8 @@ def senses(
         raise TextError(f"No word of the {'test' if inventory.senses else 'training'} text has a sense.")
     keys = {key for key in map(key_of, instances) if inventory.candidates(key) > 1}
     names = representation_names(embedder)
-    methods = [MOST_FREQUENT, *(f"{name}, nearest mean" for name in names)]
-    methods += [f"{name}, {neighbors} nearest" for name in names if neighbors]
-    default = _answers_without_vectors(instances, inventory, first_senses or {})
-    answers = np.tile(default, (len(methods), 1))
+    learned_mix: np.ndarray | None = None
+    found: list[tuple[np.ndarray, np.ndarray]] = []  # occurrences, and their answers by each method but the baseline
     if keys:
         table = SenseTable(inventory, keys)
         learn, ask = Occurrences.to_learn_from(train, table), Occurrences.to_test(test, table)
@@ -122,11 +128,19 @@ def senses(
         }
         ties = np.random.default_rng(seed).random((len(ask.keys), np.diff(table.bounds).max()), dtype=np.float32)
         with WorkFolder(work, identity) as folder:
-            nearest = NearestSenses(embedder, learn, table, neighbors, folder, progress)
+            nearest = NearestSenses(embedder, learn, table, neighbors, seed, folder, progress)
+            learned_mix = nearest.learned_mix
             for block in span_blocks(embedder, ask.words, ask.spans, work=folder, name="test", progress=progress):
                 rows = nearest.answers(block.vectors, ask.keys[block.spans], ties[block.spans])
-                answers[1:, ask.labels[block.spans]] = table.names[rows]
-    return _results(train, test, instances, inventory, names, methods, answers, neighbors)
+                found.append((ask.places[block.spans], table.names[rows]))
+    methods = [MOST_FREQUENT, *(f"{name}, nearest mean" for name in names)]
+    methods += [] if learned_mix is None else [f"{LEARNED_MIX}, nearest mean"]
+    methods += [f"{name}, {neighbors} nearest" for name in names if neighbors]
+    answers = np.tile(_answers_without_vectors(instances, inventory, first_senses or {}), (len(methods), 1))
+    for places, senses_found in found:
+        answers[1:, places] = senses_found
+    mix = None if learned_mix is None else learned_mix.tolist()
+    return _results(train, test, instances, inventory, names, methods, answers, neighbors, mix)
 
 
 def _answers_without_vectors(
@@ -146,6 +160,7 @@ def _results(
     methods: list[str],
     answers: np.ndarray,
     neighbors: int,
+    learned_mix: list[float] | None,
 ) -> SenseResults:
     is_right = np.array([[sense in one.senses for sense, one in zip(row, instances, strict=True)] for row in answers])
     candidates = np.array([inventory.candidates(key_of(instance)) for instance in instances])
@@ -162,6 +177,7 @@ def _results(
         counts=np.array([chosen.sum() for chosen in members.values()]),
         accuracy=np.stack([is_right[:, chosen].mean(axis=1) for chosen in members.values()], axis=1),
         neighbors=neighbors,
+        learned_mix=learned_mix,
         train_instances=sum(len(sentence.instances) for sentence in train),
         train_sentences=len(train),
         test_sentences=len(test),
@@ -171,4 +187,4 @@ def _results(
     )
 
 
-__all__ = ["MOST_FREQUENT", "SenseResults", "senses"]
+__all__ = ["LEARNED_MIX", "MOST_FREQUENT", "SenseResults", "senses"]

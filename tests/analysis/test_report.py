@@ -52,9 +52,11 @@ def test_shares_are_shown_in_per_cent():
 
 
 def senses_result() -> SenseResults:
-    methods = ["most frequent sense", *(f"{name}, nearest mean" for name in NAMES), *(f"{n}, 1 nearest" for n in NAMES)]
-    accuracy = np.linspace(0.3, 0.9, 14).reshape(7, 2)
-    return SenseResults(methods, NAMES, ["all", "noun"], np.array([9, 4]), accuracy, 1, 5, 6, 7, 0, 1, np.empty((7, 9)))
+    means = [f"{name}, nearest mean" for name in (*NAMES, "learned mix")]
+    methods = ["most frequent sense", *means, *(f"{name}, 1 nearest" for name in NAMES)]
+    accuracy = np.linspace(0.3, 0.9, 16).reshape(8, 2)
+    counts, mix, answers = np.array([9, 4]), [0.1, 0.9], np.empty((8, 9))
+    return SenseResults(methods, NAMES, ["all", "noun"], counts, accuracy, 1, mix, 5, 6, 7, 0, 1, answers)
 
 
 def probe_result(unknown: int, seeds: int) -> ProbeResults:
@@ -107,7 +109,8 @@ def test_a_picture_is_png_or_svg_by_its_name(tmp_path):
 def test_the_bars_of_a_picture_are_the_results():
     (axes,) = pictures.draw_senses(senses_result()).axes
     heights = sorted(bar.get_height() for bar in axes.patches)
-    assert heights == pytest.approx(sorted(100 * senses_result().accuracy[1:4].ravel()))
+    assert "learned mix" in axes.get_legend_handles_labels()[1]
+    assert heights == pytest.approx(sorted(100 * senses_result().accuracy[1:5].ravel()))
     (axes,) = pictures.draw_samples(curve()).axes
     assert axes.lines[0].get_ydata().tolist() == pytest.approx([55, 85])
 

@@ -40,20 +40,23 @@ def vectors_of(embedder, sentences):
             yield instance, found[:, instance.start : instance.end].mean(axis=1)
 
 
-def slow(embedder, train, test, neighbors):
+def slow(embedder, train, test, neighbors, mix):
     """Answers of all methods that leave no choice, one at a time; `None` where several senses are equally good."""
+    layers = len(mix)
     learned = [(one.lemma, sense, vector) for one, vector in vectors_of(embedder, train) for sense in one.senses]
     counts = Counter((lemma, sense) for lemma, sense, _ in learned)
     rows = []
     for one, vector in vectors_of(embedder, test):
         candidates = list(dict.fromkeys(sense for lemma, sense, _ in learned if lemma == one.lemma))
         answers = [max(candidates, key=lambda sense: counts[one.lemma, sense], default="")]
+        means = {
+            sense: np.mean([v for lemma, s, v in learned if (lemma, s) == (one.lemma, sense)], axis=0)
+            for sense in candidates
+        }
         for layer in range(len(vector)):
-            means = {
-                sense: np.mean([v[layer] for lemma, s, v in learned if (lemma, s) == (one.lemma, sense)], axis=0)
-                for sense in candidates
-            }
-            answers.append(_best({sense: cosine(mean, vector[layer]) for sense, mean in means.items()}, 1e-5))
+            answers.append(_best({sense: cosine(mean[layer], vector[layer]) for sense, mean in means.items()}, 1e-5))
+        mixed = {sense: cosine(mix @ mean[:layers], mix @ vector[:layers]) for sense, mean in means.items()}
+        answers.append(_best(mixed, 1e-5))
         for layer in range(len(vector)):
             near = [(cosine(v[layer], vector[layer]), sense) for lemma, sense, v in learned if lemma == one.lemma]
             votes = {}
@@ -81,7 +84,7 @@ def test_the_answers_are_those_of_the_slow_computation(neighbors, monkeypatch):
     embedder = toy_embedder(scale=3.0)
     train, test = text(50, 0), [*text(25, 1), *text(3, 2, lemmas=["unseen"])]
     results = senses(embedder, train, test, neighbors=neighbors)
-    expected = slow(embedder, train, test, neighbors)
+    expected = slow(embedder, train, test, neighbors, np.array(results.learned_mix))
     compared = 0
     for place, answers in enumerate(expected):
         for method, answer in enumerate(answers):
@@ -90,8 +93,9 @@ def test_the_answers_are_those_of_the_slow_computation(neighbors, monkeypatch):
                 compared += 1
     assert compared > 0.8 * results.answers.size
     assert results.methods[0] == "most frequent sense"
-    assert results.methods[1:5] == [f"{name}, nearest mean" for name in ("layer 0", "layer 1", "layer 2", "mix")]
-    assert results.methods[5] == f"layer 0, {neighbors} nearest"
+    representations = ["layer 0", "layer 1", "layer 2", "mix"]
+    assert results.methods[1:6] == [f"{name}, nearest mean" for name in (*representations, "learned mix")]
+    assert results.methods[6:] == [f"{name}, {neighbors} nearest" for name in representations]
 
 
 def test_accuracy_counts_any_right_sense_and_unanswered_words_as_wrong():
@@ -129,6 +133,15 @@ def test_equally_near_means_are_chosen_at_random_by_the_seed():
     assert (answers[0] != answers[2]).any()
 
 
+def test_equal_votes_are_won_by_the_more_frequent_sense():
+    """In layer 0 the two senses of "bank" are equally near; in the whole text one of them is more frequent."""
+    forms = [("bank", "b1"), ("bank", "b2"), ("banks", "b2")]
+    train = [SenseSentence([form], [SenseInstance(0, 1, "bank", "noun", (sense,))]) for form, sense in forms]
+    test = [SenseSentence(["bank"], [SenseInstance(0, 1, "bank", "noun", ("b1",))])]
+    results = senses(toy_embedder(), train, test)
+    assert results.answers[results.methods.index("layer 0, 1 nearest"), 0] == "b2"
+
+
 def test_words_with_one_candidate_need_no_model():
     def refuse(*_):
         raise AssertionError("the model was asked")
@@ -138,11 +151,12 @@ def test_words_with_one_candidate_need_no_model():
     results = senses(embedder, text(5, 0, lemmas=["sun"]), text(5, 1, lemmas=["sun"]))
     np.testing.assert_array_equal(results.accuracy, 1.0)
     assert results.groups == ["all", "noun"]
+    assert results.learned_mix is None
 
 
 def test_without_neighbours_there_are_means_only():
     results = senses(toy_embedder(), text(20, 0), text(10, 1), neighbors=0)
-    assert len(results.methods) == 5
+    assert len(results.methods) == 6
     with pytest.raises(ValueError, match="0 or more, found -1"):
         senses(toy_embedder(), text(20, 0), text(10, 1), neighbors=-1)
 
@@ -172,6 +186,7 @@ def test_a_stopped_analysis_continues_to_the_same_answers(tmp_path, monkeypatch)
         senses(embedder, train, test, work=tmp_path / "work")
     again = senses(embedder, train, test, work=tmp_path / "work")
     np.testing.assert_array_equal(again.answers, expected.answers)
+    assert again.learned_mix == expected.learned_mix
     embedded = len(calls)
     assert senses(embedder, train, test, work=tmp_path / "work").table() == expected.table()
     assert len(calls) == embedded
@@ -184,4 +199,5 @@ def test_the_table_has_a_line_for_each_method_and_says_what_is_counted():
     lines = table.splitlines()
     assert lines[0].split() == ["all", "ambiguous", "noun", "verb"]
     assert lines[1].startswith("most frequent sense ")
-    assert lines[-1].startswith("Accuracy in per cent. Learned from ")
+    assert lines[-2].startswith("Accuracy in per cent. Learned from ")
+    assert lines[-1].startswith("The learned mix has these shares of the layers: 0.")
