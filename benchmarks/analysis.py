@@ -1,10 +1,10 @@
 """
 The analyses of `docs/analysis.md`: runs `elmo-hf analyze` on the shipped English model, and collects the numbers.
 
-    python -m benchmarks.analysis --work analysis                    # all five
+    python -m benchmarks.analysis --work analysis                    # all five, and the learning rate of mixers
     python -m benchmarks.analysis --work analysis --only senses probe
 
-An analysis whose numbers are in the folder `--work` is not run again. The numbers go to
+An analysis whose numbers are in the folder `--work` is not run again: a new model needs a new folder. The numbers go to
 `benchmarks/results/analysis.json`, the pictures to `docs/`; `python -m benchmarks.tables` then writes the tables.
 
 Data: SemCor 3.0 (`wsd-semcor`), UD English EWT (`ud-english-ewt`) and held-out text of the model's own corpus
@@ -13,6 +13,7 @@ Data: SemCor 3.0 (`wsd-semcor`), UD English EWT (`ud-english-ewt`) and held-out 
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -22,7 +23,10 @@ from benchmarks import SHARED
 from benchmarks.tables import RESULTS, ROOT
 from benchmarks.tasks import glove
 from elmo_hf import default_model
+from elmo_hf.analysis.sample_efficiency import VECTORS_SIZE
 from elmo_hf.demo.senses import TEXT
+from elmo_hf.finetuning.settings import LEARNING_RATE
+from elmo_hf.modeling.modeling_heads_elmo import MIXER_RATE_FACTOR
 
 SENTENCES = [
     "They saw a **play** at the theatre .",
@@ -31,21 +35,25 @@ SENTENCES = [
     "The **bank** raised its interest rates .",
 ]
 SEEDS = ["--seed", "0", "--seed", "1", "--seed", "2"]
+SHARES = "0.001,0.01,0.1,1"
+MIXER_SHARE = 0.1  # of the training data, for the comparison of the mixers' learning rates
+MIXERS = "mixers"
+ORDER = ["senses", "probe", "samples", MIXERS, "layers", "neighbors-table"]  # layers shows the heads of two others
+SLOW = "slow-mixer"  # the folder of the head whose mixer has the learning rate of the head
 
 
-def commands(corpora: Path, work: Path) -> dict[str, list[str]]:
+def commands(corpora: Path, work: Path, shares: str = SHARES) -> dict[str, list[str]]:
     """The arguments of `elmo-hf analyze`, by the name of the analysis."""
     ewt = [str(corpora / "ud-english-ewt" / f"en_ewt-ud-{part}.conllu") for part in ("train", "dev", "test")]
-    heads = work / "heads"
-    tagger = heads / "with-elmo-1"  # of `samples`, on all training data
+    tuned = [heads_folder(work, float(share)) for share in shares.split(",")] + [work / SLOW]
     return {
         "senses": [
             str(corpora / "wsd-semcor" / "semcor3.0-brown1-brown2.tsv.xz"), "--test-share", "0.2", "--seed", "1",
         ],
         "probe": [*ewt, *SEEDS],
-        "samples": ["tagging", *ewt, "--work", str(heads), *SEEDS],
+        "samples": ["tagging", *ewt, "--work", str(work / "heads"), "--shares", shares, *SEEDS],
         "layers": [
-            *([str(tagger)] if tagger.is_dir() else []),
+            *(str(folder) for folder in tuned if (folder / "results.json").exists()),
             "--text", str(corpora / "english" / "heldout.txt.xz"), "--pretokenized",
         ],
         "neighbors-table": [
@@ -53,6 +61,11 @@ def commands(corpora: Path, work: Path) -> dict[str, list[str]]:
             *(part for sentence in SENTENCES for part in ("--sentence", sentence)),
         ],
     }  # fmt: skip
+
+
+def heads_folder(work: Path, share: float) -> Path:
+    """The folder of the head with ELMo that `samples` trains on a share of the data."""
+    return work / "heads" / f"with-elmo-{share:g}"
 
 
 def run(name: str, arguments: list[str], work: Path):
@@ -64,10 +77,45 @@ def run(name: str, arguments: list[str], work: Path):
         glove(work)
     picture = ROOT / "docs" / f"analysis-{name}.svg"
     command = [sys.executable, "-m", "elmo_hf.cli", "analyze", name, *arguments, "--picture", str(picture)]
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), _cpu_seconds()
     subprocess.run([*command, "--json", str(numbers) + ".new"], check=True)
     content = json.loads(Path(str(numbers) + ".new").read_text("utf-8"))
-    numbers.write_text(json.dumps({"seconds": round(time.perf_counter() - start), **content}), "utf-8")
+    seconds = {"seconds": round(time.perf_counter() - start), "cpu_seconds": round(_cpu_seconds() - cpu_start)}
+    numbers.write_text(json.dumps(seconds | content), "utf-8")
+
+
+def _cpu_seconds() -> float:
+    """The processor time of all processes that this one has run."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def compare_mixer_rates(corpora: Path, work: Path):
+    """
+    Trains the head of `samples` again, with the mixer at the learning rate of the head, and collects the mixes and the
+    accuracies of both.
+    """
+    numbers, fast, slow = work / f"{MIXERS}.json", heads_folder(work, MIXER_SHARE), work / SLOW
+    if numbers.exists():
+        return
+    if not (fast / "results.json").exists():
+        raise SystemExit(f"{fast} is not there: run `--only samples` first.")
+    if not (slow / "results.json").exists():
+        ewt = corpora / "ud-english-ewt"
+        data = (f"--{part}={ewt / f'en_ewt-ud-{part}.conllu'}" for part in ("train", "dev", "test"))
+        start = ["--resume"] if slow.exists() else [
+            *data, "--train-share", str(MIXER_SHARE), "--vectors-size", str(VECTORS_SIZE), *SEEDS,
+            "--set", f"mixer_learning_rate={LEARNING_RATE}",
+        ]  # fmt: skip
+        command = [sys.executable, "-m", "elmo_hf.cli", "finetune", "tagging", "--out", str(slow), *start]
+        subprocess.run(command, check=True)
+    rates = {LEARNING_RATE: slow, LEARNING_RATE * MIXER_RATE_FACTOR: fast}
+    found = []
+    for rate, folder in rates.items():
+        seeds = json.loads((folder / "results.json").read_text("utf-8"))["seeds"]
+        mixes = [seed["mix"]["input"] for seed in seeds]
+        found.append({"rate": rate, "mixes": mixes, "accuracy": [seed["test"]["accuracy"] for seed in seeds]})
+    numbers.write_text(json.dumps({"rates": found}), "utf-8")
 
 
 def main():
@@ -75,13 +123,16 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.analysis", description=__doc__.split("\n\n")[0])
     parser.add_argument("--corpora", type=Path, default=SHARED / "corpora")
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=commands(Path(), Path()))
+    parser.add_argument("--only", nargs="+", choices=ORDER)
+    parser.add_argument("--shares", default=SHARES, help="Shares of the training data for samples.")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    wanted = commands(options.corpora, options.work)
-    for name in options.only or wanted:
-        run(name, wanted[name], options.work)
-    done = {name: options.work / f"{name}.json" for name in wanted}
+    for name in options.only or ORDER:
+        if name == MIXERS:
+            compare_mixer_rates(options.corpora, options.work)
+        else:
+            run(name, commands(options.corpora, options.work, options.shares)[name], options.work)
+    done = {name: options.work / f"{name}.json" for name in ORDER}
     results = {name: json.loads(path.read_text("utf-8")) for name, path in done.items() if path.exists()}
     text = json.dumps({"model": Path(default_model()).name, **results}, ensure_ascii=False, indent=1)
     (RESULTS / "analysis.json").write_text(text + "\n", "utf-8")

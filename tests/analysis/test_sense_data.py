@@ -236,3 +236,54 @@ def test_semcor_itself_is_read():
     assert len(found) == 20_138
     assert sum(len(sentence.instances) for sentence in found) == 192_639
     assert len({sentence.document for sentence in found}) == 186
+
+
+VALID = {
+    "semcor": "# document = d\na\ta\tDT\t-\t-\nriver_bank\tbank\tNN\tbank%1:17:01::;1:14:00::\tx\nup\tup\tRP\t^\t-\n",
+    "plain": "sentence\tposition\tsense\nThe bank .\t1\tbank%1:17:01::\nEin Haus_boot\t1\tx\thaus\tNOUN\n",
+}
+PIECES = [
+    "\t",
+    "\n",
+    "\r\n",
+    "\0",
+    "\ufeff",
+    "^",
+    "-",
+    "%",
+    "_",
+    " ",
+    ";",
+    "#",
+    "-1",
+    "9" * 30,
+    "²",
+    "\u2028",
+    "\x1c",
+    "",
+]
+
+
+@given(
+    st.sampled_from(sorted(VALID)),
+    st.lists(st.tuples(st.integers(0, 120), st.integers(0, 20), st.sampled_from(PIECES)), max_size=4),
+)
+def test_damaged_columns_are_refused_in_one_line_or_give_valid_senses(tmp_path_factory, kind, damages):
+    text = VALID[kind]
+    for start, length, piece in damages:
+        text = text[:start] + piece + text[start + length :]
+    path = tmp_path_factory.getbasetemp() / "damaged.tsv"
+    path.write_text(text, encoding="utf-8", newline="")
+    sentences, message = [], ""
+    try:
+        sentences = read_senses(str(path))
+    except TextError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert bool(sentences) != bool(message)
+    assert all(word for sentence in sentences for word in sentence.words)
+    for sentence in sentences:
+        for one in sentence.instances:
+            assert 0 <= one.start < one.end <= len(sentence.words)
+            assert one.lemma
+            assert all(one.senses)
