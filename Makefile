@@ -75,7 +75,7 @@ campaign: $(INSTALLED)  ## Test recovery from damaged files, kills, full disks a
 
 bench: $(INSTALLED)  ## Measure speed and memory beside the originals; the documentation's results and pictures
 	mkdir -p benchmarks/results
-	for name in tokenizer inference corpus memory loading scaling pretraining minilm onnx; do \
+	for name in tokenizer inference corpus memory loading scaling pretraining minilm onnx serving; do \
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/results/$$name.json || exit 1; \
 	done
 	$(BIN)/python -m benchmarks.plots

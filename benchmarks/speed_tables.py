@@ -183,6 +183,18 @@ def pretraining(results: dict[str, Any]) -> str:
     return markdown(header, rows, 2) + f"\n({results['processor']}, 2 threads.)\n"
 
 
+def serving(results: dict[str, Any]) -> str:
+    """The server's speed and latencies beside calling the embedder directly."""
+    runs = results["results"]
+    rows = [["the embedder, called directly", spread(runs["embedder"]), "–", "–", "–"]]
+    for size, found in runs["server"].items():
+        values = {name: [run[name] for run in found] for name in ("texts/s", "share", "p50", "p99")}
+        rows.append([f"{results['clients']} clients, {size} text{'s' if size != '1' else ''} per request"])
+        rows[-1] += [spread(values["texts/s"]), f"{median(values['share']):.0%}"]
+        rows[-1] += [f"{1000 * median(values[name]):,.0f} ms" for name in ("p50", "p99")]
+    return markdown(["", "texts per second", "of the embedder", "p50", "p99"], rows) + footnote(results)
+
+
 def minilm(results: dict[str, Any]) -> str:
     """The shipped model beside a MiniLM-L6 configuration."""
     settings = list(next(iter(results["results"].values()))["words/s"])

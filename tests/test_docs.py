@@ -1,6 +1,7 @@
 """What the documentation shows runs, and gives what it says."""
 
 import gzip
+import json
 import re
 import shlex
 import sys
@@ -18,8 +19,10 @@ from elmo_hf import (
     cli,
 )
 from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
+from elmo_hf.serving import ServingLimits, load_models
 from tests.conftest import ROOT
 from tests.models import TINY, tiny_model
+from tests.serving.running import running
 
 pytestmark = pytest.mark.medium
 
@@ -146,6 +149,29 @@ def test_texts_are_cut_as_the_tables_say():
         name = words_in(segmenter)[0].strip('"')
         if name in ("character", "run", "jieba"):
             assert ElmoTokenizer(segmenter=name).tokenize("我在IBM工作") == words_in(words)
+
+
+def test_the_clients_of_serving_run(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # the clients ask this machine only
+    names = [str(tmp_path / name) for name in ("my-elmo", "my-tagger")]
+    with running(load_models(names, ServingLimits())) as server:
+        blocks = code_blocks("docs/serving.md")
+        assert len(blocks) == 2
+        for block in blocks:
+            exec(block.replace("http://127.0.0.1:8080", server.url), {})
+        text = (ROOT / "docs" / "serving.md").read_text("utf-8")
+        ((example),) = re.findall(r"```json\n(\{\"error\".*?)```", text, flags=re.DOTALL)
+        assert server.post("/embed", inputs="a", model="my-elmos").json == json.loads(example)
+        (command,) = re.findall(r"curl http://127.0.0.1:8080(\S+) -d '(.*)'", text)
+        (shown,) = re.findall(r"```json\n\[(\{\"text\".*?\"embeddings\")", text, flags=re.DOTALL)
+        (answer,) = server.send("POST", command[0], command[1].encode()).json
+        assert {**json.loads(shown + ": null}"), "embeddings": None} == {**answer, "embeddings": None}
+
+
+def test_the_codes_of_serving_are_those_of_the_server():
+    codes = {code for _, cell in table_rows("docs/serving.md", "status | code") for code in words_in(cell)}
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "elmo_hf" / "serving").glob("*.py"))
+    assert codes == set(re.findall(r'ApiError\(\s*\d{3}, "(\w+)"', sources)) | {"not_found", "method_not_allowed"}
 
 
 def block_with(name: str, text: str) -> str:

@@ -74,6 +74,15 @@ def test_ways_and_int8_are_of_elmo_beside_learned_vectors():
     assert "| 90.00 | 89.00 | 1.00 (1.00 to 1.00) |" in task_tables.int8(found)
 
 
+def test_the_server_is_shown_beside_the_embedder():
+    runs = [{"texts/s": speed, "share": speed / 1000, "p50": 0.05, "p99": 0.1234} for speed in (800, 900, 1000)]
+    machine = {"processor": "P", "threads": 2, "torch": "2"}
+    found = {"machine": machine, "clients": 64, "results": {"embedder": [1000.0], "server": {"1": runs, "16": runs}}}
+    lines = speed_tables.serving(found).splitlines()
+    assert lines[3] == "| 64 clients, 1 text per request | 900 (800–1,000) | 90% | 50 ms | 123 ms |"
+    assert lines[4].startswith("| 64 clients, 16 texts per request |")
+
+
 def test_a_measurement_on_a_busy_machine_says_so():
     machine = {"processor": "P", "threads": 2, "torch": "2"}
     assert "Other programs" in speed_tables.footnote({"machine": machine, "load": 3.0})
