@@ -4,7 +4,8 @@ Question answering: the span of a context that answers a question.
 
 The network is that of the paper, a simplified Clark & Gardner (2018, https://arxiv.org/abs/1710.10723): a BiLSTM reads
 question and context, attention in both directions joins them (BiDAF, Seo et al. 2017), and self-attention over the
-context is added as a residual. The recurrent layers are LSTMs here, and GRUs there.
+context is added as a residual. Dropout drops the same dimensions in all words of a text, as there. The recurrent layers
+are LSTMs here, and GRUs there.
 """
 
 import math
@@ -19,10 +20,11 @@ from transformers.utils import can_return_tuple
 
 from .checks_elmo import check_integers
 from .configuration_elmo import ElmoConfig
+from .modeling_elmo import ElmoMixer
 from .modeling_heads_elmo import ElmoTaskModel
 from .pooling_elmo import ElmoSentences, word_mask
 from .products_elmo import matmul
-from .task_layers_elmo import ElmoTaskLinear, ElmoTaskLSTM, masked_softmax
+from .task_layers_elmo import ElmoTaskLinear, ElmoTaskLSTM, ElmoTextDropout, masked_softmax
 
 # The logit of a position that cannot be an answer: the sum of two is still finite.
 IMPOSSIBLE = -1e30
@@ -72,7 +74,7 @@ class ElmoBidaf(nn.Module):
         super().__init__()
         self.scores = ElmoTrilinearScores(input_size)
         self.project = ElmoTaskLinear(4 * input_size, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = ElmoTextDropout(dropout)
 
     def forward(self, context, question, context_mask, question_mask) -> torch.Tensor:
         """
@@ -107,7 +109,7 @@ class ElmoContextAttention(nn.Module):
         self.recurrent = ElmoTaskLSTM(size, size // 2)
         self.scores = ElmoTrilinearScores(size)
         self.project = ElmoTaskLinear(3 * size, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = ElmoTextDropout(dropout)
 
     def forward(self, words: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`(rows, words, size)` and its mask `(rows, words)` → `(rows, words, size)`"""
@@ -161,11 +163,17 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
         size, dropout = 2 * config.task_layer_size, config.classifier_dropout
+        self.dropout = ElmoTextDropout(dropout)
         self.bidaf = ElmoBidaf(self._output_size, size, dropout)
         self.self_attention = ElmoContextAttention(size, dropout)
         self.span_scores = ElmoTaskLinear(size, 2)
         self.no_answer = ElmoNoAnswer(size) if config.allow_no_answer else None
         self.post_init()
+
+    def _mixer(self) -> ElmoMixer:
+        mixer = super()._mixer()
+        mixer.dropout = ElmoTextDropout(self.config.elmo_dropout)
+        return mixer
 
     @can_return_tuple
     def forward(

@@ -256,6 +256,19 @@ class ElmoBiattention(nn.Module):
         return self.integrate(torch.cat([words, words - attended, words * attended], dim=-1), mask)
 
 
+class ElmoTextDropout(nn.Dropout):
+    """
+    Dropout that drops the same dimensions in all words of a text, in training only (Gal & Ghahramani 2016). A word that
+    occurs twice stays the same, and few random numbers are drawn.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(texts, words, size)` → the same shape"""
+        if not self.training:
+            return input
+        return input * functional.dropout(input.new_ones(len(input), 1, input.shape[-1]), self.p)
+
+
 class ElmoPairDropout(nn.Dropout):
     """
     Dropout that drops the same dimensions in all words of both texts of a pair, in training only. A word that occurs in
@@ -478,6 +491,7 @@ __all__ = [
     "ElmoTaskLSTM",
     "ElmoTaskLSTMLayer",
     "ElmoTaskLinear",
+    "ElmoTextDropout",
     "allowed_transitions",
     "attend",
     "best_valid_labels",

@@ -80,6 +80,17 @@ def test_attention_in_both_directions_is_bidaf():
         assert_close(found[row][context_mask[row]], torch.relu(layer.project(joined)))
 
 
+def test_in_training_equal_words_of_a_text_stay_equal():
+    torch.manual_seed(0)
+    model = head(elmo_places="both", word_vector_size=5).train()
+    words, mask = torch.randn(2, 1, 6).expand(2, 7, 6), torch.ones(2, 7, dtype=torch.bool)
+    layers = [ElmoBidaf(6, 4, 0.5).train()(words, words, mask, mask)]
+    layers += [model.input_mixer([torch.ones(2, 7, 8)] * 3), model.output_mixer([torch.ones(2, 7, 8)] * 3)]
+    layers.append(model.dropout(torch.ones(2, 7, 40)))
+    assert all(torch.equal(layer, layer[:, :1].expand_as(layer)) for layer in layers)
+    assert not torch.equal(layers[-1][0], layers[-1][1])  # another mask for each text
+
+
 def test_self_attention_is_residual_and_no_word_attends_to_itself():
     (contexts, _), (mask, _) = rows_and_masks()
     layer = ElmoContextAttention(4).eval()

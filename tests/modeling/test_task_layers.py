@@ -13,6 +13,7 @@ from elmo_hf.modeling.task_layers_elmo import (
     ElmoPairDropout,
     ElmoTaskLSTM,
     ElmoTaskLSTMLayer,
+    ElmoTextDropout,
     attend,
 )
 
@@ -141,6 +142,16 @@ def test_a_maxout_layer_takes_the_largest_of_its_linear_functions():
         expected = torch.stack(outputs).max(dim=0).values
     assert [linear.out_features // 4 for linear in layer.layers] == [4, 2, 3]
     assert_close(layer(texts), expected)
+
+
+def test_dropout_of_texts_drops_the_same_dimensions_in_all_words_and_keeps_the_mean():
+    torch.manual_seed(0)
+    dropout, words = ElmoTextDropout(0.5), torch.ones(6, 5, 400)
+    dropped = dropout.train()(words)
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert dropped.mean().item() == pytest.approx(1, abs=0.1)
+    assert torch.equal(dropout.eval()(words), words)
 
 
 def test_the_dropout_of_pairs_drops_the_same_dimensions_in_all_words_of_both_texts():
