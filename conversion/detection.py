@@ -33,8 +33,8 @@ VOCAB_FILE = "vocab.txt"
 SHOWN = ("token_inputs", "vocab_size", "token_projection", "num_hidden_layers", "cell_size", "projection_size")
 SHOWN += ("cell_clip", "projection_clip", "forget_bias", "skip_connections", "directions", "dropout")
 KNOWN = (
-    "options.json with weights.hdf5 (bilm-hdf5), model.ckpt-N.index with its data (bilm-checkpoint), best.th, "
-    f"weights.th or model.tar.gz (allennlp), or {CONFIG_FILE} with {' and '.join(PICKLES)} (elmoformanylangs)"
+    "options.json and weights.hdf5 (bilm-hdf5), model.ckpt-N.index and its data (bilm-checkpoint), best.th, "
+    f"weights.th or model.tar.gz (allennlp), or {CONFIG_FILE}, {' and '.join(PICKLES)} (elmoformanylangs)"
 )
 
 

@@ -191,7 +191,7 @@ def convert_bilm_checkpoint(
     """
     Convert a TensorFlow checkpoint.
 
-    They are those of bilm-tf and simple_elmo_training. TensorFlow is not needed. The result is a complete model folder
+    It is one of bilm-tf or simple_elmo_training. TensorFlow is not needed. The result is a complete model folder
     with the softmax: it scores texts and can be trained further. All checksums are compared.
 
     Example: elmo-hf convert bilm-checkpoint model.ckpt-400 --options options.json --vocab vocab.txt --out my-elmo
@@ -213,9 +213,7 @@ def convert_elmoformanylangs(
     out: NewFolder,
     splitting: Annotated[
         Literal["whitespace", "treebank"],
-        typer.Option(
-            help="How the tokenizer splits raw text. The original was given words: white space alone separates them."
-        ),
+        typer.Option(help="How the tokenizer splits raw text. The original was given words, separated by white space."),
     ] = "whitespace",
     dtype: Dtype = "float32",
     check: Check = None,

@@ -52,8 +52,8 @@ def mix_layers(model: PageModel, text: str, gamma: float, weights: Sequence[floa
     vector = np.tensordot(shares, use.vector, 1)  # (size,)
     corpus = unit(np.tensordot(shares, model.words.layers, 1))  # (words, size)
     rows, cosines = nearest(corpus, unit(vector), SHOWN, model.words.keys, distinct=True)
-    found = [(float(cosine), model.words.occurrences[row]) for row, cosine in zip(rows, cosines, strict=True)]
-    return Mixed(use, shares, gamma * vector, float(np.abs(use.vector).max()), found)
+    neighbours = [(float(cosine), model.words.occurrences[row]) for row, cosine in zip(rows, cosines, strict=True)]
+    return Mixed(use, shares, gamma * vector, float(np.abs(use.vector).max()), neighbours)
 
 
 def own_weights(model: PageModel) -> tuple[list[float], float]:

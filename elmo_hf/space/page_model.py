@@ -59,8 +59,8 @@ class CorpusWords:
 
     def __init__(self, embedder: ElmoEmbedder, sentences: Sequence[str]):
         self.occurrences = [
-            Occurrence(word, np.empty(0), sentence.text, start, end, number, position)
-            for number, sentence in enumerate(embedder.tokenize(sentences))
+            Occurrence(word, np.empty(0), sentence.text, start, end, sentence_index, position)
+            for sentence_index, sentence in enumerate(embedder.tokenize(sentences))
             for position, (word, (start, end)) in enumerate(zip(sentence.words, sentence.offsets, strict=True))
         ]
         self.layers = np.concatenate(embedder.embed(sentences, "all"), axis=1)
@@ -107,19 +107,19 @@ class PageModel:
         Args:
             name: A folder or a name on the Hub. Default: the model that comes with the package.
         """
-        found = find_named_model(name)
+        source = find_named_model(name)
         try:
-            language_model = ElmoLanguageModel.from_pretrained(found)
+            language_model = ElmoLanguageModel.from_pretrained(source)
             embedder = ElmoEmbedder(language_model.model.elmo, language_model.tokenizer)
         except ModelError:  # a model without softmax; what is wrong otherwise is said again
-            language_model, embedder = None, ElmoEmbedder.from_pretrained(found)
+            language_model, embedder = None, ElmoEmbedder.from_pretrained(source)
         taggers = []
-        for folder in stored_heads_of(Path(found)):
+        for folder in stored_heads_of(Path(source)):
             head = read_head(folder)
             results = ", ".join(f"{metric.replace('f1', 'F1')} {value:.1%}" for metric, value in head.results.items())
             note = f"Trained on {head.data} ({head.license}). Test data: {results}."
             taggers.append(PageTagger(head.title, note, load_stored_head(folder, embedder.model), embedder.tokenizer))
-        return cls(shown_name(os.fspath(found)), embedder, language_model, taggers)
+        return cls(shown_name(os.fspath(source)), embedder, language_model, taggers)
 
     @property
     def layer_names(self) -> list[str]:
@@ -148,12 +148,12 @@ def load_tagger(name: str) -> PageTagger:
     Args:
         name: A folder or a name on the Hub.
     """
-    found = find_named_model(name)
-    with loading_errors(found):
-        model, tokenizer = load_head(found)
+    source = find_named_model(name)
+    with loading_errors(source):
+        model, tokenizer = load_head(source)
     if not isinstance(model, ElmoForTokenClassification):
         raise ModelError(f"{name} is no tagger: `elmo-hf finetune tagging` makes one.")
-    title = shown_name(os.fspath(found))
+    title = shown_name(os.fspath(source))
     return PageTagger(title, f"The tagger {title}.", model, tokenizer)
 
 

@@ -67,11 +67,11 @@ def find_clusters(cosines: np.ndarray) -> np.ndarray:
         pairs = [(a, b) for b in range(len(groups)) for a in range(b)]
         nearest = min(pairs, key=lambda pair: distances[np.ix_(groups[pair[0]], groups[pair[1]])].mean())
         groups[nearest[0]] += groups.pop(nearest[1])
-        numbers = np.empty(len(cosines), int)
-        for number, group in enumerate(sorted(groups, key=min)):
-            numbers[group] = number
-        if (score := silhouette(distances, numbers)) > best_score:
-            best, best_score = numbers, score
+        clusters = np.empty(len(cosines), int)
+        for cluster, group in enumerate(sorted(groups, key=min)):
+            clusters[group] = cluster
+        if (score := silhouette(distances, clusters)) > best_score:
+            best, best_score = clusters, score
     return best
 
 
@@ -94,7 +94,7 @@ def silhouette(distances: np.ndarray, clusters: np.ndarray) -> float:
 
 def render_senses(senses: Senses, layer_names: list[str]) -> str:
     """The result as HTML: the clusters, the picture and a heat map per layer."""
-    names = [str(number + 1) for number in range(len(senses.uses))]
+    names = [str(index + 1) for index in range(len(senses.uses))]
     rows = []
     for name, use, cluster in zip(names, senses.uses, senses.clusters, strict=True):
         colour, sign = COLOURS[cluster % len(COLOURS)], SIGNS[cluster % len(SIGNS)]

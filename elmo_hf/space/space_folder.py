@@ -93,16 +93,16 @@ def publish_space(repository: str, models: Sequence[str] = (), taggers: Sequence
 
 def _place(name: str, stage: Path) -> str:
     """Copies a model's folder, and gives its place in the Space; a name on the Hub stays as it is."""
-    found = find_named_model(name)
-    if not os.path.isdir(found):
+    source = find_named_model(name)
+    if not os.path.isdir(source):
         return name
-    place = f"models/{Path(found).resolve().name}"
-    number = 2
+    place = f"models/{Path(source).resolve().name}"
+    suffix = 2
     while (stage / place).exists():
-        place, number = f"models/{Path(found).resolve().name}-{number}", number + 1
+        place, suffix = f"models/{Path(source).resolve().name}-{suffix}", suffix + 1
     (stage / place).mkdir(parents=True)
     with tempfile.TemporaryDirectory() as made:
-        for file, path in complete_repository(Path(found), Path(made), Path(found).resolve().name).items():
+        for file, path in complete_repository(Path(source), Path(made), Path(source).resolve().name).items():
             shutil.copyfile(path, stage / place / file)
     return place
 

@@ -69,8 +69,8 @@ def render_tags(tagged: Sequence[tuple[str, list[TaggedSpan]]], labels: Sequence
             )
             last = span.end
         lines.append(f"<p>{''.join(parts)}{escaped(sentence[last:])}</p>")
-    found = sum(len(spans) for _, spans in tagged)
-    return result(*lines, "" if found else paragraph("No word has a tag other than O."))
+    num_spans = sum(len(spans) for _, spans in tagged)
+    return result(*lines, "" if num_spans else paragraph("No word has a tag other than O."))
 
 
 def answer_tags(model: PageModel, title: str, text: str) -> str:

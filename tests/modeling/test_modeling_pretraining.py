@@ -255,6 +255,7 @@ def test_without_its_own_rows_the_backward_direction_reads_the_rows_from_right_t
     assert_close(torch.cat([forward, reversed_rows(backward, lengths)], dim=-1), expected.last_hidden_state)
 
 
+@pytest.mark.usefixtures("training_engine")
 def test_each_direction_depends_on_its_own_rows_alone():
     model, batch, other = pretraining_model(), random_batch(2, 4, 0, True), random_batch(2, 4, 1, True)
     expected = model(**batch)
@@ -298,6 +299,7 @@ def test_a_model_of_one_direction_has_that_direction_of_a_model_of_both(directio
         assert_close(alone(**own, initial_state=own_states).loss, loss)
 
 
+@pytest.mark.usefixtures("training_engine")
 @pytest.mark.parametrize("token_inputs", ["words", "both"])
 def test_models_with_a_word_table_read_the_words_of_both_directions(token_inputs):
     model, lengths = pretraining_model(token_inputs=token_inputs), [4, 2, 3]
@@ -370,6 +372,7 @@ def test_a_state_set_back_at_a_sentences_start_is_a_row_of_its_own(rows, seed):
     assert_close(gradients_of(model, found.loss), gradients_of(model, expected.loss))
 
 
+@pytest.mark.usefixtures("training_engine")
 def test_a_state_set_back_before_the_first_word_is_not_that_which_was_given():
     model, batch = pretraining_model(), random_batch(2, 4, own_rows=True)
     given_state = ElmoStates(*(state.requires_grad_() for state in random_states(2)))
@@ -385,6 +388,7 @@ def test_a_state_set_back_before_the_first_word_is_not_that_which_was_given():
         assert gradient[1].abs().sum() > 0
 
 
+@pytest.mark.usefixtures("training_engine")
 def test_no_resets_are_no_resets():
     model, batch = pretraining_model(), random_batch(2, 4, own_rows=True)
     states = random_states(2)
@@ -424,6 +428,7 @@ def test_without_targets_the_loss_and_every_gradient_are_zero(kind, own_rows):
         assert gradient.abs().sum() == 0, name
 
 
+@pytest.mark.usefixtures("training_engine")
 @pytest.mark.parametrize("own_rows", [True, False])
 def test_a_batch_without_words_is_fine(own_rows):
     model, batch = pretraining_model(), random_batch(2, 3, own_rows=own_rows)
