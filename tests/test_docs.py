@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import multiprocessing
 import re
 import shlex
 import sys
@@ -21,6 +22,7 @@ from elmo_hf import (
 from elmo_hf.conversion import convert_bilm_hdf5, write_bilm_hdf5
 from elmo_hf.serving import ServingLimits, load_models
 from tests.conftest import ROOT
+from tests.integrations.folders import BIO, write_tagger
 from tests.models import TINY, tiny_model
 from tests.serving.running import running
 
@@ -126,18 +128,34 @@ def test_the_commands_of_the_analysis_run(folders, tmp_path, monkeypatch):
         assert end.value.code == 0, line
 
 
-@pytest.mark.parametrize(("name", "values"), [("docs/tokenizer.md", 3), ("docs/language-model.md", 12)])
-def test_values_in_comments_are_what_the_expressions_give(name, values):
-    names: dict = {}
+def check_values(code: str, names: dict) -> int:
+    """Runs code line by line and compares expressions with the values in their comments; the number of these."""
     checked = 0
-    for line in "\n".join(code_blocks(name)).splitlines():
+    for line in code.splitlines():
         expression, _, value = line.partition("  # ")
         if value.startswith(("[", '"')):
             assert eval(expression, names) == eval(value), line
             checked += 1
         else:
             exec(line, names)
-    assert checked == values
+    return checked
+
+
+@pytest.mark.parametrize(("name", "values"), [("docs/tokenizer.md", 3), ("docs/language-model.md", 12)])
+def test_values_in_comments_are_what_the_expressions_give(name, values):
+    assert check_values("\n".join(code_blocks(name)), {}) == values
+
+
+def test_the_python_of_spacy_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(multiprocessing, "Process", multiprocessing.get_context("fork").Process)
+    write_tagger(tmp_path / "my-ner", BIO)
+    names: dict = {}
+    start, *others = code_blocks("docs/spacy.md")
+    assert check_values(start, names) == 2
+    for block in others:
+        exec(block, names)
+    assert (tmp_path / "my-portable-pipeline" / "elmo" / "model.safetensors").exists()
 
 
 def test_texts_are_cut_as_the_tables_say():
