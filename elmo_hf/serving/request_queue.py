@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .api_errors import ApiError, queue_full, shutting_down
+from .api_errors import queue_full, shutting_down
 
 CHARACTERS_PER_WORD = 4  # in the estimate of a text's words: few, so that the estimate is rather too high
 
@@ -76,7 +76,7 @@ class RequestQueue:
         self._thread.start()
 
     def submit(self, job: Job):
-        """Adds a job. Raises an [`ApiError`] if the queue is full or closed."""
+        """Adds a job. Raises an [`~elmo_hf.serving.api_errors.ApiError`] if the queue is full or closed."""
         with self._changed:
             if not self._is_open:
                 raise shutting_down()
@@ -146,4 +146,4 @@ def _resolve(pairs: Sequence[tuple[asyncio.Future, Any]]):
             answer.set_result(result)
 
 
-__all__ = ["ApiError", "Job", "RequestQueue", "Worker", "estimated_words"]
+__all__ = ["Job", "RequestQueue", "Worker", "estimated_words"]

@@ -1,5 +1,6 @@
 """Models as a server runs them: vectors of an encoder, tags of a tagger, labels of a classifier."""
 
+import functools
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from .request_queue import Job
 from .serving_limits import ServingLimits
 
 HEAD_BATCH = 32  # texts per batch of a head
+REQUESTS = 64  # embedding requests, one per choice of layers and pooling, that are kept
 
 
 class EmbeddingOptions(NamedTuple):
@@ -78,9 +80,10 @@ class EmbeddingModel:
 
     def __init__(self, name: str, embedder: ElmoEmbedder, limits: ServingLimits):
         self.name, self.embedder, self.limits = name, embedder, limits
+        self.request = functools.lru_cache(REQUESTS)(self._request)
         self.pooling = "mean" if embedder.model.sentence_pooling is None else "sentence"
 
-    def request(self, options: EmbeddingOptions) -> EmbeddingRequest:
+    def _request(self, options: EmbeddingOptions) -> EmbeddingRequest:
         """The embedder's request for these options. Raises a `ValueError` if the model does not have them."""
         layers: Layers = list(options.layers) if isinstance(options.layers, tuple) else options.layers
         return EmbeddingRequest(self.embedder.model, self.embedder.tokenizer, layers, options.pooling)
@@ -114,8 +117,8 @@ class EmbeddingModel:
         return results
 
     def _refusal(self, job: Job, sources: Sequence[TokenSource]) -> ApiError | None:
-        rows = 1 if job.options.pooling is not None else _num_layers(job.options.layers, self.embedder.num_layers)
-        return beyond_limits([len(source) - 2 for source in sources], self.limits, rows)
+        layers = _num_layers(job.options.layers, self.embedder.num_layers)
+        return beyond_limits([len(source) - 2 for source in sources], self.limits, layers)
 
     def _embeddings(self, job: Job, sources: Sequence[TokenSource], vectors: list[np.ndarray]) -> Embeddings:
         if not all(np.isfinite(vector).all() for vector in vectors):
@@ -185,20 +188,20 @@ class ClassifyingModel:
 ServedModel = EmbeddingModel | TaggingModel | ClassifyingModel
 
 
-def beyond_limits(num_words: Sequence[int], limits: ServingLimits, rows: int = 1) -> ApiError | None:
+def beyond_limits(num_words: Sequence[int], limits: ServingLimits, layers: int = 1) -> ApiError | None:
     """
     Why a request with these numbers of words is refused, if it is.
 
     Args:
-        rows: How often a word counts.
+        layers: The number of layers that the answer has; words count once per layer, and a text is a word at least.
     """
     for place, words in enumerate(num_words):
         if words > limits.words:
             return too_large(f"Text {place} has {counted(words, 'word')}, and a text may have {limits.words:,}.")
-    if (words := rows * sum(num_words)) > limits.request_words:
-        layers = f" in {rows} layers" if rows > 1 else ""
+    if (words := layers * sum(max(count, 1) for count in num_words)) > limits.request_words:
+        where = f" in {layers} layers" if layers > 1 else ""
         return too_large(
-            f"The texts have {counted(words, 'word')}{layers}, and a request may have {limits.request_words:,}: send "
+            f"The texts have {counted(words, 'word')}{where}, and a request may have {limits.request_words:,}: send "
             "fewer texts at once."
         )
     return None

@@ -1,7 +1,6 @@
 """Runs the server: binds the address, loads the models, serves until a signal, and stops without losing an answer."""
 
 import contextlib
-import logging
 import os
 import signal
 import socket
@@ -43,6 +42,7 @@ class Server(uvicorn.Server):
             ws="none",
             lifespan="on",
             log_config=None,
+            log_level="error",  # of this program's faults: what clients do wrong is in the metrics
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -157,7 +157,5 @@ def _quick_switches() -> Generator[None]:
     finally:
         sys.setswitchinterval(before)
 
-
-logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 __all__ = ["API_KEY", "Server", "read_api_key", "serve"]

@@ -10,8 +10,8 @@ class ServingLimits:
         body_bytes (`int`): Bytes of a request's body. More is answered with status 413, as are too many texts or words.
         texts (`int`): Texts per request.
         words (`int`): Words per text.
-        request_words (`int`): Words per request, all its texts together. For the vectors of words in several layers,
-            the words count once per layer.
+        request_words (`int`): Words per request, all its texts together. If an answer has several layers, words count
+            once per layer.
         queue_words (`int`): Words that wait for each model, estimated from the length of the texts. A request beyond
             them is answered with status 429. A model without waiting requests takes any.
         batch_words (`int`): Words that a model takes from its queue at once, estimated in the same way.

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.errors import ModelError
 from elmo_hf.finetuning import LabelledText, TaggedSentence, as_conll, as_json, load_head, predict_labels, predict_tags
+from elmo_hf.finetuning.prediction import predict_scored_tags
 from tests.finetuning.toy import OTHERS, sentences, texts, write_bilm
 from tests.models import TINY
 
@@ -33,6 +34,25 @@ def test_tags_come_in_the_order_of_the_sentences_whatever_the_batch(size):
         batch = TOKENIZER(sentence.words, is_split_into_words=True, return_tensors="pt")
         expected = model(**batch).logits[0, 1:-1].argmax(-1).tolist()
         assert sentence.tags == [model.config.id2label[number] for number in expected]
+
+
+def test_scored_tags_have_the_probability_of_each_tag():
+    model = head(ElmoForTokenClassification)
+    ((tagged, scores),) = predict_scored_tags(model, TOKENIZER, [["a", "bank"]])
+    logits = model(**TOKENIZER([["a", "bank"]], is_split_into_words=True, return_tensors="pt")).logits[0, 1:-1]
+    assert len(tagged.tags) == len(scores) == 2
+    assert scores == pytest.approx(logits.softmax(dim=-1).amax(dim=-1).tolist(), abs=1e-6)
+
+
+def test_predictions_are_computed_without_gradients():
+    """Also those that are asked for after the call: they are lazy."""
+    tagger, classifier = head(ElmoForTokenClassification), head(ElmoForSequenceClassification)
+    found = []
+    for model in (tagger, classifier):
+        model.register_forward_hook(lambda *_: found.append(torch.is_grad_enabled()))
+    list(predict_tags(tagger, TOKENIZER, [["a", "bank"]]))
+    list(predict_labels(classifier, TOKENIZER, [LabelledText("a bank")]))
+    assert found == [False, False]
 
 
 def test_labels_come_with_probabilities():

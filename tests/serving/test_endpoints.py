@@ -235,6 +235,7 @@ def test_metrics_count_requests_by_route_and_status_and_texts_by_model(models):
         ("POST", "/embed", b'{"inputs": ["a", "a", "a", "a", "a", "a"]}', 413, "too_large", "6 texts"),
         ("POST", "/embed", b'{"inputs": ["b", "' + b"a " * 31 + b'"]}', 413, "too_large", "Text 1 has 31 words"),
         ("POST", "/embed_all", b'{"inputs": "' + b"a " * 30 + b'", "layers": "all"}', 413, "too_large", "in 3 layers"),
+        ("POST", "/embed", b'{"inputs": ["", ""], "layers": [' + b"0," * 50 + b"0]}", 413, "too_large", "in 51 layers"),
         ("POST", "/predict", b'{"inputs": "' + b"a " * 31 + b'"}', 413, "too_large", "31 words"),
         ("POST", "/predict", b'{"inputs": "' + b"a " * 31 + b'", "model": "number"}', 413, "too_large", "31 words"),
         ("POST", "/embed", b'{"inputs": "' + b"a" * 4000 + b'"}', 413, "too_large", "4,000 bytes"),
