@@ -72,6 +72,9 @@ class TaskEntry(NamedTuple):
 # Written out for the first three tasks, so that their numbers do not change with the defaults.
 FIRST_FIELDS = {
     "num_task_layers": 1,
+    "task_lstm_type": "bidirectional",
+    "train_word_vectors": True,
+    "mixer_weights": "learned",
     "elmo_places": "input",
     "elmo_layer_norm": False,
     "elmo_dropout": 0.5,
