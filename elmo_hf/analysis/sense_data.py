@@ -264,7 +264,7 @@ def _read_xml(source: str, keys: str) -> Iterator[SenseSentence]:
                     element.clear()
         parser.close()
     except ElementTree.ParseError as error:
-        raise TextError(f"{source}, line {line_number}: no XML that can be read ({error}).") from error
+        raise TextError(f"{source}, line {line_number}: not valid XML ({error}).") from error
 
 
 def _xml_sentence(

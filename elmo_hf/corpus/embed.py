@@ -113,9 +113,7 @@ def embed_corpus(
     layout = Layout(request.vector_size, *request.lead, pooled=pooling is not None, dtype=dtype)
     written = find_format(out, output_format)(layout, {"layers": layers, "pooling": pooling})
     if keep_columns and not written.keeps_columns:
-        raise FolderError(
-            f"{written.name} has no place for other columns: take .parquet, .arrow, .safetensors or .npz."
-        )
+        raise FolderError(f"{written.name} cannot hold other columns: use .parquet, .arrow, .safetensors or .npz.")
     # The last bits of a vector depend on the sentences in its batch.
     batching = {"batches sorted together": WINDOW_IN_ANY_ORDER}
     settings = options | {"dtype": dtype, **batching, **asdict(reading), **fingerprint(embedder)}
@@ -142,7 +140,7 @@ def embed_corpus(
 
 def _refuse_shared_input(sources: Iterable[Source], process: PartialState):
     if process.num_processes > 1 and any(source.name == STANDARD_INPUT for source in sources):
-        raise TextError("Standard input goes to one process: write it to a file for several to share.")
+        raise TextError("Only one process can read standard input: write it to a file for several processes.")
 
 
 class _Task(NamedTuple):

@@ -40,7 +40,7 @@ class OutputFormat:
     def __init__(self, layout: Layout, about: dict[str, Any]):
         if layout.dtype not in self.dtypes:
             raise FolderError(
-                f"{self.name} has no {layout.dtype}: take --dtype {' or '.join(self.dtypes)}, or --format safetensors."
+                f"{self.name} has no {layout.dtype}: use --dtype {' or '.join(self.dtypes)}, or --format safetensors."
             )
         self.layout, self.about = layout, about
 
@@ -300,7 +300,7 @@ class NpyFormat(OutputFormat):
         super().__init__(layout, about)
         if not layout.pooled:
             raise FolderError(
-                "A .npy file holds one array, and records have any number of words: take --pooling mean, or .npz."
+                "A .npy file holds one array, and records have any number of words: use --pooling mean, or .npz."
             )
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
@@ -364,7 +364,7 @@ def find_format(out: Path, name: str | None) -> type[OutputFormat]:
             return format_class
     endings = [ending for format_class in FORMATS.values() for ending in format_class.endings]
     raise FolderError(
-        f"The name {out.name}{did_you_mean(out.suffix, endings)} does not tell the format: end it in "
+        f"The name {out.name}{did_you_mean(out.suffix, endings)} does not show the format: end it in "
         f"{', '.join(endings)}, or give --format."
     )
 

@@ -67,7 +67,7 @@ class Layout:
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(vectors, dtype=NUMPY_DTYPES[self.dtype])
         if self.dtype == "float16" and not np.isfinite(stored).all():
-            raise ModelError("A vector of this model is too large for float16: take --dtype bfloat16 or float32.")
+            raise ModelError("A vector of this model is too large for float16: use --dtype bfloat16 or float32.")
         return stored
 
     def as_embedded(self, stored: np.ndarray) -> np.ndarray:

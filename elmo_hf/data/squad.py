@@ -75,9 +75,9 @@ def _from_articles(source: str, with_answers: bool) -> Iterator[Question]:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise TextError(f"{source}, line {error.lineno}, column {error.colno}: no JSON ({error.msg}).") from error
+        raise TextError(f"{source}, line {error.lineno}, column {error.colno}: not JSON ({error.msg}).") from error
     except RecursionError as error:
-        raise TextError(f"{source}: no JSON of SQuAD (it is nested too deeply).") from error
+        raise TextError(f"{source}: not SQuAD's JSON (it is nested too deeply).") from error
     path: list[Any] = []  # the article, the paragraph and the question that are read
     try:
         yield from _questions(source, content, with_answers, path)

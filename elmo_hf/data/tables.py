@@ -92,7 +92,7 @@ def _json_row(line: str, where: str) -> Row | TextError:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return TextError(f"{where}: no JSON ({error}).")
+        return TextError(f"{where}: not JSON ({error}).")
     if not isinstance(values, dict):
         return TextError(f"{where}: a JSON object should be here, found {line!r:.60}.")
     return Row(where, values)

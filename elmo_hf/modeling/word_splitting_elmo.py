@@ -245,7 +245,7 @@ def check_word_lengths(name: str, text: str, splitting: str, segmenter: str) -> 
         longest = max((len(run) for run in re.split(rf"[\s{SPACELESS}]+", text)), default=0)
     if longest > MAX_WORD_LENGTH:
         raise ValueError(
-            f"`{name}` has {longest:,} characters without a blank, and a word may have {MAX_WORD_LENGTH:,} at most: "
+            f"`{name}` has {longest:,} characters without a space, and a word may have {MAX_WORD_LENGTH:,} at most: "
             "split or leave out what is not text, or give words (`is_split_into_words=True`)."
         )
 

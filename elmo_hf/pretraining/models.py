@@ -89,7 +89,7 @@ def starting_point(
         model, tokenizer = load_language_model(from_model)
         return (model, tokenizer) if vocab is None else extended(model, tokenizer, read_vocabulary(vocab))
     if extend_vocabulary:
-        raise ValueError("A vocabulary can be extended only of an existing model: give --from too.")
+        raise ValueError("Only the vocabulary of an existing model can be extended: give --from too.")
     if vocab is None:
         raise ValueError("A new model needs a vocabulary: give --vocab (`elmo-hf vocab` makes one).")
     tokenizer = ElmoTokenizer(vocab=read_vocabulary(vocab), **(tokenizer_options or {}))

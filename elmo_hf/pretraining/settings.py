@@ -75,7 +75,7 @@ class PretrainingSettings:
         if self.keep_checkpoints < 1:
             raise ValueError("`keep_checkpoints` must be 1 or more: the last one is what a run resumes from.")
         if self.steps is None and self.epochs is None:
-            raise ValueError("Say when to stop: give `steps` or `epochs`.")
+            raise ValueError("The run has no end: give `steps` or `epochs`.")
         for name in ("seed", "weight_decay", "warmup_steps"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"`{name}` must be 0 or more, found {getattr(self, name)}.")

@@ -238,7 +238,7 @@ class CardContent(NamedTuple):
             )
         else:
             limits.append(
-                "The results were measured on texts like those that it was trained on. Expect lower results on other texts."
+                "The results were measured on texts like those that it was trained on. Expect lower results on others."
             )
         return limits
 

@@ -51,7 +51,7 @@ def precision_options(name: str, precision: Precision | None) -> dict[str, Any]:
     if precision == "int8":
         return {} if is_int8 else {"quantization_config": ElmoInt8Config()}
     if is_int8:
-        raise ModelError(f"{name} was saved as int8 and cannot be loaded in {precision}: take --precision int8.")
+        raise ModelError(f"{name} was saved as int8 and cannot be loaded in {precision}: use --precision int8.")
     return {"dtype": DTYPES[precision]}
 
 

@@ -107,7 +107,7 @@ def malformed_files(folder: Path) -> Generator[None]:
         what = " ".join(str(error.__cause__ or error).split())
     else:
         return
-    raise ModelError(f"A file of {folder} is not as it should be ({what}): save the model again, or remove the record.")
+    raise ModelError(f"A file of {folder} is malformed ({what}): save the model again, or remove the record.")
 
 
 def is_hub_name(source: str) -> bool:

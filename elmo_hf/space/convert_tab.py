@@ -48,7 +48,9 @@ def convert_files(options: str | None, weights: str | None, out: Path) -> Any:
             _refuse_large(path.name, path.stat().st_size)
         plan = conversion.plan_conversion(weights, options)
         if plan.detected.format != "bilm-hdf5":
-            raise ConversionError(f"{files[1].name} is no HDF5 file: `elmo-hf convert` reads {plan.detected.format}.")
+            raise ConversionError(
+                f"{files[1].name} is not an HDF5 file: `elmo-hf convert` reads {plan.detected.format}."
+            )
         _refuse_large("The converted model", plan.size)
         with tempfile.TemporaryDirectory(prefix="elmo-hf-convert-") as temporary:
             folder = conversion.convert_bilm_hdf5(options, weights, Path(temporary) / "elmo")

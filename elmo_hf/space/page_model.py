@@ -152,7 +152,7 @@ def load_tagger(name: str) -> PageTagger:
     with loading_errors(source):
         model, tokenizer = load_head(source)
     if not isinstance(model, ElmoForTokenClassification):
-        raise ModelError(f"{name} is no tagger: `elmo-hf finetune tagging` makes one.")
+        raise ModelError(f"{name} is not a tagger: `elmo-hf finetune tagging` makes one.")
     title = shown_name(os.fspath(source))
     return PageTagger(title, f"The tagger {title}.", model, tokenizer)
 

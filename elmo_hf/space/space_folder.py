@@ -86,7 +86,7 @@ def publish_space(repository: str, models: Sequence[str] = (), taggers: Sequence
         The address of the Space.
     """
     if not REPOSITORY.fullmatch(repository):
-        raise HubError(f"{repository!r} is no name of a Space: write owner/name.")
+        raise HubError(f"{repository!r} is not the name of a Space: write owner/name.")
     with tempfile.TemporaryDirectory() as temporary:
         return push_space(write_space(Path(temporary) / "space", models, taggers, repository), repository)
 

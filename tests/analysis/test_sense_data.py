@@ -152,8 +152,8 @@ def test_malformed_columns_are_named_with_their_line(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("xml", "keys", "message"),
     [
-        (XML.replace("</corpus>", ""), KEYS, "line 16: no XML that can be read"),
-        (XML.replace("</wf>", "", 1), KEYS, "no XML that can be read"),
+        (XML.replace("</corpus>", ""), KEYS, "line 16: not valid XML"),
+        (XML.replace("</wf>", "", 1), KEYS, "not valid XML"),
         (XML, KEYS.replace("d001.s000.t000", "d009.s000.t000"), "the instance d001.s000.t000 has no sense in"),
         (XML, KEYS + "lonely\n", "line 5: an instance and its senses should be here, found 'lonely'"),
         (XML, KEYS + KEYS, "line 5: the instance 'd000.s000.t000' has its senses twice"),

@@ -150,6 +150,6 @@ def test_weights_that_were_saved_as_int8_have_no_other_precision(refused, run, v
     command = [part.format(**changed, out=tmp_path / "out") for part in COMMANDS[name]]
     if name == "neighbors":
         command += ["--model", tmp_path / "int8"]  # else it is that of the index
-    message = f"{tmp_path / 'int8'} was saved as int8 and cannot be loaded in bf16: take --precision int8"
+    message = f"{tmp_path / 'int8'} was saved as int8 and cannot be loaded in bf16: use --precision int8"
     assert message in refused(*command, "--precision", "bf16")
     assert run(*command, "--precision", "int8")[0] == 0

@@ -84,7 +84,7 @@ def test_bad_lines_are_named_and_counted(run, folder, text, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"text": "a b"}\nno\n{"other": 1}\n{"text": ""}\n')
     code, output, error = run("embed", folder, "bad.jsonl", "--out", "out.npz")
     assert (code, output) == (2, "")
-    assert error.splitlines()[-1].startswith("elmo-hf: bad.jsonl, line 2: no JSON")
+    assert error.splitlines()[-1].startswith("elmo-hf: bad.jsonl, line 2: not JSON")
     code, output, error = run("embed", folder, "bad.jsonl", "--out", "out.npz", "--resume", "--skip-bad")
     assert (code, output) == (0, "out.npz: 2 records, 2 words, 2 bad lines skipped\n")
     assert re.findall(r"skipped: bad.jsonl, line (\d)", error) == ["2", "3"]
@@ -111,7 +111,7 @@ def test_a_small_file_with_a_line_without_end_is_one_line(run, folder, tmp_path)
         (["missing-model", "text.txt", "--out", "out.npz"], "There is no folder missing-model here"),
         (["folder", "text.txt", "--out", "out.xml"], "give --format"),
         (["folder", "text.txt", "--out", "out.hdf5", "--dtype", "bfloat16"], "HDF5 has no bfloat16"),
-        (["folder", "text.txt", "--out", "out.npy"], "take --pooling mean"),
+        (["folder", "text.txt", "--out", "out.npy"], "use --pooling mean"),
         (["folder", "text.txt", "--out", "out.npz", "--layers", "7"], "from 0 to 2"),
         (["folder", "text.txt", "--out", "out.npz", "--batch-tokens", "0"], "1 token or more"),
         (["folder", "text.txt", "--out", "none/out.npz"], "There is no folder"),

@@ -122,7 +122,7 @@ def test_a_bad_line_stops_with_its_file_and_number_and_can_be_skipped_on_resume(
     lines[30], lines[35] = "{", '{"other": 1}'
     source = tmp_path / "a.jsonl"
     source.write_text("\n".join(lines))
-    with pytest.raises(TextError, match=r"a\.jsonl, line 31: no JSON"):
+    with pytest.raises(TextError, match=r"a\.jsonl, line 31: not JSON"):
         embed(source, tmp_path / "out.parquet")
     shards = sorted((tmp_path / "out.parquet.parts").glob("*.safetensors"))
     assert len(shards) > 3
@@ -439,7 +439,7 @@ def test_kept_columns_are_in_the_records_of_formats_that_have_json(table, tmp_pa
 @pytest.mark.parametrize(
     ("source", "name", "keep", "error", "message"),
     [
-        ("rows.jsonl", "out.hdf5", ["label"], FolderError, "HDF5 has no place for other columns"),
+        ("rows.jsonl", "out.hdf5", ["label"], FolderError, "HDF5 cannot hold other columns"),
         ("rows.jsonl", "out.npz", ["lable"], TextError, r"rows\.jsonl, line 1: there is no 'lable' .*, only"),
         ("text.txt", "out.npz", ["label"], TextError, r"text\.txt is text, which has no columns to keep"),
     ],
@@ -511,5 +511,5 @@ def test_what_some_of_several_processes_have_done_another_number_goes_on_with(te
 
 def test_standard_input_is_not_shared(monkeypatch, tmp_path):
     monkeypatch.setattr(corpus, "this_process", lambda: Process(0, 2))
-    with pytest.raises(TextError, match="Standard input goes to one process: write it to a file"):
+    with pytest.raises(TextError, match="Only one process can read standard input: write it to a file"):
         embed("-", tmp_path / "out.npz")

@@ -177,12 +177,12 @@ def test_a_corpus_without_a_line_is_an_output_without_a_record(embedded, ending)
 
 @pytest.mark.parametrize("name", ["parquet", "arrow", "hdf5", "npz", "npy"])
 def test_what_has_no_bfloat16_says_so(name):
-    with pytest.raises(FolderError, match=r"has no bfloat16: take --dtype float32 or float16, or --format safetensors"):
+    with pytest.raises(FolderError, match=r"has no bfloat16: use --dtype float32 or float16, or --format safetensors"):
         FORMATS[name](Layout(4, dtype="bfloat16", pooled=True), {})
 
 
 def test_npy_holds_no_words():
-    with pytest.raises(FolderError, match=r"take --pooling mean, or \.npz"):
+    with pytest.raises(FolderError, match=r"use --pooling mean, or \.npz"):
         FORMATS["npy"](Layout(4), {})
 
 

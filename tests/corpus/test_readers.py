@@ -191,7 +191,7 @@ def test_the_bytes_that_are_reported_are_those_of_the_source(write, tmp_path, na
     ("name", "content", "options", "message"),
     [
         ("a.txt", b"a\ncaf\xe9\nb\n", {}, "a.txt, line 2, is not UTF-8"),
-        ("a.jsonl", '{"text": "a"}\n{"text": \n{"text": "b"}\n', {}, "a.jsonl, line 2: no JSON"),
+        ("a.jsonl", '{"text": "a"}\n{"text": \n{"text": "b"}\n', {}, "a.jsonl, line 2: not JSON"),
         ("a.jsonl", '{"text": "a"}\n{"id": 1}\n{"text": "b"}\n', {}, "line 2: there is no 'text' or 'sentence' or"),
         ("a.jsonl", '{"text": "a"}\n{"text": 3}\n{"text": "b"}\n', {}, "line 2: a text or a list of words should be"),
         ("a.jsonl", '{"text": "a"}\n{"text": ["a", 3]}\n{"text": "b"}\n', {}, "line 2: a text or a list of words"),

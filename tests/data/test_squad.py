@@ -99,7 +99,7 @@ def test_a_question_of_squad_1_without_an_answer_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"data": [\n{"title": }]}', "line 2, column 11: no JSON"),
+        ('{"data": [\n{"title": }]}', "line 2, column 11: not JSON"),
         ('{"paragraphs": []}', "a list 'data' should be here"),
         ('{"data": [{"title": "Anna"}]}', r"line 1, article 1 \(Anna\): a list 'paragraphs' should be here"),
         ('{"data": [3]}', "article 1: a list 'paragraphs' should be here, found 3"),
@@ -107,7 +107,7 @@ def test_a_question_of_squad_1_without_an_answer_is_refused(tmp_path):
         ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "article 1, paragraph 1: a text 'context'"),
         ('{"data": [{"paragraphs": [{"context": "a", "qas": [3]}]}]}', "a question should be an object, found 3"),
         ('{"data": []}', "not a single question"),
-        ("[" * 100_000, "nested too deeply|no JSON"),
+        ("[" * 100_000, "nested too deeply|not JSON"),
     ],
 )
 def test_a_malformed_file_is_named_with_the_place(tmp_path, text, problem):

@@ -83,7 +83,7 @@ def test_datasets_give_the_names_of_their_labels(tmp_path):
         ("a.conll", "Paris\nis\n", "line 1: a word and its tag should be here, found 'Paris'"),
         ("a.conllu", CONLLU.replace("\tAUX", ""), r"a\.conllu, line 4: CoNLL-U has 10 fields"),
         ("a.conllu", CONLLU.replace("1\tYes", "x\tYes"), r"line 8: the first field .* found 'x'"),
-        ("a.jsonl", '{"words": ["a"], "tags": ["O"]}\n{"words": [', r"a\.jsonl, line 2: no JSON"),
+        ("a.jsonl", '{"words": ["a"], "tags": ["O"]}\n{"words": [', r"a\.jsonl, line 2: not JSON"),
         ("a.jsonl", '["a"]', "line 1: a JSON object should be here"),
         ("a.jsonl", '{"words": ["a"], "tags": []}', "line 1: 1 word, and 0 tags"),
         ("a.jsonl", '{"words": "a b", "tags": ["O"]}', "a list of strings should be here, found 'a b'"),

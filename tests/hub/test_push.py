@@ -209,7 +209,7 @@ def test_private_revision_message_and_pull_request(api, stranger, push, folder):
     assert "/discussions/1" in push(create_pr=True)
     assert files_of(api, "refs/pr/1") == COMPLETE | {"scalar_mixes.json"}
     assert files_of(api) == COMPLETE
-    with pytest.raises(HubError, match="A pull request is made to the main branch"):
+    with pytest.raises(HubError, match="A pull request goes to the main branch"):
         push(create_pr=True, revision="try")
 
 
@@ -262,7 +262,7 @@ BROKEN = {
         "does not load: .*damaged",
     ),
     "a missing shard": (drop_a_shard, "lacks model-00002-of-.*, which model.safetensors.index.json names"),
-    "records of the wrong kind": (lambda folder: (folder / "run.json").write_text("{}"), "not as it should be"),
+    "records of the wrong kind": (lambda folder: (folder / "run.json").write_text("{}"), "is malformed"),
     "a record that is no object": (lambda folder: (folder / "run.json").write_text("3"), "should hold a JSON object"),
     "a card that is not UTF-8": (lambda folder: (folder / "README.md").write_bytes(b"\xff"), "README.md is not UTF-8"),
 }

@@ -76,4 +76,4 @@ def test_what_the_hub_refuses_is_one_line(hub, online, folder):
 def test_a_name_without_owner_is_refused_before_anything_is_written(run_command, monkeypatch):
     monkeypatch.setattr(space_folder, "write_space", lambda *_: pytest.fail("written"))
     code, _, error = run_command("space", "--push", "elmo")
-    assert (code, error) == (2, "elmo-hf: 'elmo' is no name of a Space: write owner/name.\n")
+    assert (code, error) == (2, "elmo-hf: 'elmo' is not the name of a Space: write owner/name.\n")

@@ -314,7 +314,7 @@ LONG = 12 * 10**6
 @pytest.mark.parametrize("letters", ["a", "a.", "1,", "\u0301"])
 def test_a_word_without_end_is_refused_before_rust_gives_up(letters):
     tokenizer, text = ElmoTokenizer(), "the cat " + letters * (LONG // len(letters)) + " sat"
-    message = rf"`{{}}` has {LONG:,} characters without a blank, and a word may have 1,000,000 at most"
+    message = rf"`{{}}` has {LONG:,} characters without a space, and a word may have 1,000,000 at most"
     with pytest.raises(ValueError, match=message.format("text")):
         tokenizer(text)
     with pytest.raises(ValueError, match=message.format(r"text_pair\[1\]")):
@@ -333,7 +333,7 @@ def test_long_texts_and_long_given_words_are_not_refused():
     word = "a" * LONG
     assert words_of(tokenizer([word], is_split_into_words=True)) == ["a" * 48]
     assert words_of(ElmoTokenizer(splitting="whitespace")(word)) == ["a" * 48]
-    with pytest.raises(ValueError, match="1,200,000 characters without a blank"):
+    with pytest.raises(ValueError, match="1,200,000 characters without a space"):
         ElmoTokenizer(segmenter="run").tokenize("黛" * length)
 
 

@@ -272,7 +272,7 @@ def test_an_existing_model_goes_on_with_more_words(stored, vocabulary):
     ("from_model", "vocab", "options", "message"),
     [
         (False, False, {}, "A new model needs a vocabulary: give --vocab"),
-        (False, True, {"extend_vocabulary": True}, "extended only of an existing model: give --from"),
+        (False, True, {"extend_vocabulary": True}, "of an existing model can be extended: give --from"),
         (False, True, {"size": "huge"}, "no size 'huge'"),
         (False, True, {"fields": {"droput": 0.1}}, "droput"),
         (True, True, {}, "give both --vocab and --extend-vocab"),

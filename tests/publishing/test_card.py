@@ -267,12 +267,12 @@ def test_a_bar_in_a_value_does_not_end_its_cell(tmp_path):
     ("name", "content", "match"),
     [
         ("run.json", "[]", "should hold a JSON object"),
-        ("run.json", "{}", "not as it should be"),
+        ("run.json", "{}", "is malformed"),
         ("run.json", "{", "is not a valid JSON file"),
-        ("finetune.json", '{"task": 3}', "not as it should be"),
-        ("conversion.json", "{}", "not as it should be"),
+        ("finetune.json", '{"task": 3}', "is malformed"),
+        ("conversion.json", "{}", "is malformed"),
         ("config.json", '{"model_type": "elmo", "cell_size": -8}', "`cell_size` must be greater than 0"),
-        ("model.safetensors", "x" * 99, "not as it should be"),
+        ("model.safetensors", "x" * 99, "is malformed"),
     ],
 )
 def test_a_file_of_the_wrong_kind_is_refused_in_a_line_and_nothing_written(name, content, match, tmp_path):
