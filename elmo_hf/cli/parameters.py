@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..data.text_sources import FILE_NAME, STANDARD_INPUT
-from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError
+from ..errors import CheckpointError, FolderError, ModelError, RunError, TextError, did_you_mean
 from ..runtime.precisions import Precision as PrecisionName
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
     from ..embedding import ElmoEmbedder
 
-# How `huggingface_hub` says that a value has the wrong type.
+# How `huggingface_hub` says that a value is wrong, or has the wrong type.
 ANY_OF_TYPES = re.compile(
     r"Field '(?P<name>\w+)' with value (?P<value>.*?) doesn't match any type in \((?P<kinds>.*?)\)\.", re.S
 )
 ONE_TYPE = re.compile(r"Field '(?P<name>\w+)' expected (?P<kind>.*?), got \w+ \(value: (?P<value>.*)\)", re.S)
+ONE_OF = re.compile(r"Field '(?P<name>\w+)' expected one of \((?P<choices>.*?)\), got (?P<value>.*)", re.S)
+A_KIND = re.compile(r"Field '(?P<name>\w+)' expected (?P<kind>an? .*?), got (?P<value>.*)", re.S)
 
 FILES = (
     "Files, plain or compressed: text (one sentence per line), .conll, .conllu, .jsonl, .csv, .tsv, .parquet; datasets "
@@ -180,9 +182,15 @@ def _without_wrapping(error: "StrictDataclassError") -> str:
     """What is wrong with a setting or a field of the config, in plain words."""
     text = str(error.__cause__ or error)
     if (match := ANY_OF_TYPES.search(text)) is not None:
-        kinds = " or ".join(re.findall(r"<class '(\w+)'>", match["kinds"])) or match["kinds"]
-        return f"`{match['name']}` must be {kinds}, found {match['value']}."
+        kinds = [kind for kind in re.findall(r"<class '(\w+)'>", match["kinds"]) if kind != "NoneType"]
+        return f"`{match['name']}` must be {' or '.join(kinds) or match['kinds']}, found {match['value']}."
     if (match := ONE_TYPE.search(text)) is not None:
+        return f"`{match['name']}` must be {match['kind']}, found {match['value']}."
+    if (match := ONE_OF.search(text)) is not None:
+        *others, last = match["choices"].split(", ")
+        suggestion = did_you_mean(match["value"], [choice.strip("'") for choice in (*others, last)])
+        return f"`{match['name']}` must be {', '.join(others)} or {last}, found {match['value']!r}{suggestion}."
+    if (match := A_KIND.search(text)) is not None:
         return f"`{match['name']}` must be {match['kind']}, found {match['value']}."
     return text
 

@@ -17,6 +17,10 @@ from elmo_hf import ElmoIndex
         ("xyzzy=1", "There is no setting or field of the config 'xyzzy'. ("),
         ("learning_rate=high", "`learning_rate` must be float or int, found 'high'."),
         ("cell_size=x", "`cell_size` must be int, found 'x'."),
+        ("steps=2.5", "`steps` must be int, found 2.5."),
+        ("optimizer=adm", "`optimizer` must be 'adamw', 'adagrad' or 'muon', found 'adm' (did you mean 'adamw'?)."),
+        ("softmax_type=xyz", "`softmax_type` must be 'full', 'sampled' or 'adaptive', found 'xyz'."),
+        ("char_filters=abc", "`char_filters` must be a list, found str."),
         ("optimizer=sgd", "optimizer"),
     ],
 )
