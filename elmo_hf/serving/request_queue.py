@@ -18,7 +18,7 @@ def estimated_words(text: Any) -> int:
         return len(text) // CHARACTERS_PER_WORD + 2
     if isinstance(text, tuple):
         return sum(estimated_words(part) for part in text if part is not None)
-    return len(text) + 2
+    return max(len(text), sum(map(len, text)) // CHARACTERS_PER_WORD) + 2
 
 
 class Job:
