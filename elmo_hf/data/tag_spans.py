@@ -45,8 +45,8 @@ def tag_spans(tags: Sequence[str]) -> list[TagSpan]:
 
 def split_tag(tag: str) -> tuple[str, str]:
     """The prefix and the label of a tag. Both are empty for `O`, and for a tag of another scheme."""
-    prefix, dash, label = tag.partition("-")
-    return (prefix, label) if dash and prefix in PREFIXES else ("", "")
+    prefix, _, label = tag.partition("-")
+    return (prefix, label) if label and prefix in PREFIXES else ("", "")
 
 
 def are_span_tags(tags: Sequence[str]) -> bool:

@@ -34,7 +34,7 @@ def test_schemes_of_spans_are_told_from_tags_of_words(tags, are_spans):
     assert are_span_tags(tags) is are_spans
 
 
-def test_a_label_may_have_dashes():
+def test_a_label_may_have_dashes_and_is_not_empty():
     assert split_tag("B-LOC-2") == ("B", "LOC-2")
-    assert split_tag("B-") == ("B", "")
+    assert split_tag("B-") == ("", "")
     assert split_tag("B") == ("", "")

@@ -1,5 +1,6 @@
 """Pipelines are stored with the model's name or its weights, and run in several processes."""
 
+import importlib
 import multiprocessing
 import pickle
 import shutil
@@ -156,3 +157,11 @@ def test_spawned_processes_load_the_model(encoder, tmp_path, way):
     command = [sys.executable, "-W", "ignore", tmp_path / "script.py", encoder, way]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "[(2, 8), (0, 8), (1, 8)]\n", done.stderr[-2000:]
+
+
+def test_without_spacy_the_import_says_what_to_install(monkeypatch, without):
+    without("spacy")
+    for name in [name for name in sys.modules if name.startswith("elmo_hf.integrations")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=r'A component for spaCy needs spacy: pip install "elmo-hf\[spacy\]"'):
+        importlib.import_module("elmo_hf.integrations")
