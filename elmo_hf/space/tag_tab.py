@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..data.occurrences import TokenizedSentence, tokenized
+from ..data.tag_spans import OUTSIDE, split_tag, tag_spans
 from ..errors import TextError
 from ..finetuning import predict_tags
 from .html_parts import COLOURS, escaped, paragraph, result
 from .input_limits import LINES, checked_lines
 from .page_model import PageModel, PageTagger
 
-OUTSIDE = "O"
 NO_TAGGER = "There is no tagger for this model: `elmo-hf space --tagger FOLDER` adds one."
 
 
@@ -36,18 +36,12 @@ def tag_sentences(tagger: PageTagger, sentences: Sequence[str]) -> list[tuple[st
 
 
 def spans_of(sentence: TokenizedSentence, tags: Sequence[str]) -> list[TaggedSpan]:
-    """Words with tags as spans. Tags of the form `B-X`, `I-X` and `O` are merged; others are one span per word."""
-    spans: list[TaggedSpan] = []
-    is_inside = False  # whether the word before belongs to the last span
-    for (start, end), tag in zip(sentence.offsets, tags, strict=True):
-        prefix, dash, label = tag.partition("-")
-        is_bio = bool(dash) and prefix in ("B", "I")
-        if is_bio and prefix == "I" and is_inside and spans[-1].label == label:
-            spans[-1] = spans[-1]._replace(end=end)
-        elif tag != OUTSIDE:
-            spans.append(TaggedSpan(start, end, label if is_bio else tag))
-        is_inside = is_bio
-    return spans
+    """Words with tags as spans. Tags of BIO and BIOES are merged; others are one span per word."""
+    starts, ends = ([offset[side] for offset in sentence.offsets] for side in (0, 1))
+    marked = [TaggedSpan(starts[start], ends[stop - 1], label) for start, stop, label in tag_spans(tags)]
+    words = zip(sentence.offsets, tags, strict=True)
+    others = [TaggedSpan(*offsets, tag) for offsets, tag in words if tag != OUTSIDE and not split_tag(tag)[0]]
+    return sorted([*marked, *others])
 
 
 def render_tags(tagged: Sequence[tuple[str, list[TaggedSpan]]], labels: Sequence[str]) -> str:

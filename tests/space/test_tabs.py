@@ -153,6 +153,7 @@ def test_words_with_bio_tags_are_merged_and_others_are_not():
         TaggedSpan(6, 9, "y"),
     ]
     assert [span.label for span in spans_of(sentence, ["X", "X", "Y", "O", "X"])] == ["X", "X", "Y", "X"]
+    assert [span.label for span in spans_of(sentence, ["B-x", "E-x", "S-x", "X", "I-y"])] == ["x", "x", "X", "y"]
 
 
 @pytest.mark.medium
