@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 OPSET = 18
 IR_VERSION = 10  # of onnxruntime 1.18 and later
 MOST_BYTES = 2**31 - 2**20  # of a protobuf; weights beyond it go into a file of their own
-FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+FLOAT, INT, INT32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
 
 # From the states before a step and the inputs of the step to the states after it and the outputs of the step.
 Step = Callable[["Graph", list["Value"], list["Value"]], tuple[list["Value"], list["Value"]]]
@@ -132,8 +132,8 @@ class Graph:
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return Value(self, name, kind)
 
-    def output(self, name: str, value: Value, shape: Sequence[int | str]):
-        """Makes a value an output."""
+    def output(self, name: str, value: Value, shape: Sequence[int | str] | None = None):
+        """Makes a value an output. Without a shape it may have any."""
         self.nodes.append(helper.make_node("Identity", [value.name], [name]))
         self.outputs.append(helper.make_tensor_value_info(name, value.kind, shape))
 
@@ -217,7 +217,7 @@ class Graph:
         return product if bias is None else product + self.weight(bias)
 
     def scan(
-        self, step: Step, states: Sequence[Value], inputs: Sequence[Value], reverse: bool | Sequence[bool] = False
+        self, step: Step, states: Sequence[Value], inputs: Sequence[Value], reverse: bool = False
     ) -> tuple[list[Value], list[Value]]:
         """
         A loop over the first axis of `inputs`.
@@ -226,8 +226,8 @@ class Graph:
             step: One step, called once, with the graph of the body.
             states: Before the first step.
             inputs: Time-major, `(steps, …)` each.
-            reverse: Whether the loop reads the inputs from the last to the first; one answer for all, or one each. If
-                it is one for all, the outputs are in the order of the inputs; otherwise, those of the steps.
+            reverse: Whether the loop reads the inputs from the last to the first. The outputs are in the order of the
+                inputs in both cases.
 
         Returns:
             The states after the last step, and the outputs `(steps, …)`.
@@ -238,8 +238,7 @@ class Graph:
         after, outputs = step(body, inner[: len(states)], inner[len(states) :])
         body.inputs = [helper.make_tensor_value_info(value.name, value.kind, None) for value in inner]
         for value in (*after, *outputs):
-            body.output(f"result_{next(self._numbers)}", value, None)  # ty: ignore[invalid-argument-type]
-        directions = [int(reverse)] * len(inputs) if isinstance(reverse, bool) else [int(item) for item in reverse]
+            body.output(f"result_{next(self._numbers)}", value)
         results = [Value(self, f"scan_{next(self._numbers)}", value.kind) for value in (*after, *outputs)]
         self.nodes.append(
             helper.make_node(
@@ -248,8 +247,8 @@ class Graph:
                 [value.name for value in results],
                 body=body.proto("step"),
                 num_scan_inputs=len(inputs),
-                scan_input_directions=directions,
-                scan_output_directions=[int(reverse is True)] * len(outputs),
+                scan_input_directions=[int(reverse)] * len(inputs),
+                scan_output_directions=[int(reverse)] * len(outputs),
             )
         )
         return results[: len(states)], results[len(states) :]
@@ -274,4 +273,4 @@ class Graph:
         onnx.checker.check_model(str(path), full_check=not is_large)
 
 
-__all__ = ["BOOL", "FLOAT", "INT", "OPSET", "Graph", "Value"]
+__all__ = ["BOOL", "FLOAT", "INT", "INT32", "OPSET", "Graph", "Value"]

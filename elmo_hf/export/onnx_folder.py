@@ -1,4 +1,8 @@
-"""Exports a model to a folder that onnxruntime runs."""
+"""
+Exports a model to a folder that onnxruntime runs.
+
+The modules that make graphs are imported inside functions: they import `onnx`, which may not be installed.
+"""
 
 import json
 import logging

@@ -14,7 +14,7 @@ import torch
 from ..modeling.lstm_elmo import ElmoRecurrentLayer
 from ..modeling.modeling_elmo import DIRECTIONS, ElmoModel
 from ..modeling.task_layers_elmo import ElmoAlternatingLSTM, ElmoHighwayLSTMLayer, ElmoTaskLSTM, ElmoTaskLSTMLayer
-from .graph import FLOAT, INT, Graph, Value
+from .graph import FLOAT, INT, INT32, Graph, Value
 
 # Of the task LSTM's gates, from PyTorch's order (input, forget, candidate, output) to that of ONNX.
 INPUT_OUTPUT_FORGET_CANDIDATE = [0, 3, 1, 2]
@@ -127,7 +127,7 @@ def _bidirectional_lstm(
 
     biases = torch.cat([gates("bias_ih_l0"), gates("bias_hh_l0")], dim=1)
     # The operator takes no sentence without words. The outputs of such a sentence are masked.
-    at_least_one = graph.op("Max", lengths, graph.ints(1), kind=INT).cast(6)  # int32
+    at_least_one = graph.op("Max", lengths, graph.ints(1), kind=INT).cast(INT32)
     outputs, _, _ = graph.ops(
         "LSTM",
         words,
