@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import (
@@ -81,6 +81,10 @@ def test_every_switch_of_the_encoder_agrees(tmp_path_factory, fields, layer_norm
         model.mixer.gamma.fill_(1.7)
     generator = np.random.default_rng(seed)
     batch = random_batch(generator, model.config, random_lengths(generator, 4, 12))
+    if layer_norm:  # of values that are all clipped to the same, it would be a quotient of rounding errors
+        with torch.no_grad():
+            layers = model(**batch, output_hidden_states=True).hidden_states
+        assume(min(layer[batch["attention_mask"] == 1].std() for layer in layers) > 0.05)
     assert difference(runnable(model, tmp_path_factory.mktemp("graph")), model, batch) < TOLERANCE
 
 
