@@ -12,7 +12,6 @@ pytest.importorskip("nbclient", reason="notebooks need the extra test")
 
 from notebooks.run import NOTEBOOKS, run  # noqa: E402
 
-
 TRAINED = "depends-on-training"  # the tag of cells whose words may differ on another machine
 
 

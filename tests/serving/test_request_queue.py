@@ -150,7 +150,8 @@ def test_a_loop_that_has_ended_does_not_stop_the_thread():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("", 2), ("a" * 40, 12), (["a"] * 5, 7), (["a" * 40], 12), (("a" * 8, None), 4), (("a" * 8, "b" * 8, None), 8)]
+    ("text", "words"),
+    [("", 2), ("a" * 40, 12), (["a"] * 5, 7), (["a" * 40], 12), (("a" * 8, None), 4), (("a" * 8, "b" * 8, None), 8)],
 )
 def test_the_estimate_of_words_has_the_boundaries(text, words):
     assert estimated_words(text) == words
