@@ -147,6 +147,7 @@ def test_short_documents_share_a_run_of_the_model(nlp, monkeypatch):
     assert len(runs) == 1
 
 
+@pytest.mark.medium
 def test_a_long_sentence_equals_the_embedder_s_pieces(nlp, embedder):
     words = ["the", "bank", "Zürich", "."] * 1500  # more than a batch of 4,096 tokens
     doc = nlp.get_pipe("elmo")(Doc(nlp.vocab, words=words))
@@ -188,6 +189,7 @@ def test_hooks_go_with_a_pickled_document_and_can_be_added_to_a_stored_one(nlp):
         add_vector_hooks(nlp.make_doc("The bank"))
 
 
+@pytest.mark.medium
 def test_the_default_model_is_the_one_of_the_package():
     doc = blank("elmo")("The bank")
     expected = ElmoEmbedder.from_pretrained().embed([["The", "bank"]])[0]
