@@ -23,19 +23,20 @@ from benchmarks import SHARED
 from benchmarks.tables import RESULTS, ROOT
 from benchmarks.tasks import glove
 from elmo_hf import default_model
+from elmo_hf.analysis import read_senses
 from elmo_hf.analysis.sample_efficiency import VECTORS_SIZE
-from elmo_hf.demo.senses import TEXT
 from elmo_hf.finetuning.settings import LEARNING_RATE
 from elmo_hf.modeling.modeling_heads_elmo import MIXER_RATE_FACTOR
 
-SENTENCES = [
-    "They saw a **play** at the theatre .",
-    "A good **play** by the home team decided the match .",
+SENTENCES = [  # the first two are those of the paper
+    "Chico Ruiz made a spectacular **play** on Alusik 's grounder .",
+    "Olivia De Havilland signed to do a Broadway **play** for Garson .",
     "He sat down on the **bank** of the river .",
     "The **bank** raised its interest rates .",
 ]
 SEEDS = ["--seed", "0", "--seed", "1", "--seed", "2"]
 SHARES = "0.001,0.01,0.1,1"
+SEMCOR = "semcor3.0-brown1-brown2.tsv.xz"
 MIXER_SHARE = 0.1  # of the training data, for the comparison of the mixers' learning rates
 MIXERS = "mixers"
 ORDER = ["senses", "probe", "samples", MIXERS, "layers", "neighbors-table"]  # layers shows the heads of two others
@@ -45,19 +46,18 @@ SLOW = "slow-mixer"  # the folder of the head whose mixer has the learning rate 
 def commands(corpora: Path, work: Path, shares: str = SHARES) -> dict[str, list[str]]:
     """The arguments of `elmo-hf analyze`, by the name of the analysis."""
     ewt = [str(corpora / "ud-english-ewt" / f"en_ewt-ud-{part}.conllu") for part in ("train", "dev", "test")]
+    semcor, heldout = corpora / "wsd-semcor" / SEMCOR, corpora / "english" / "heldout.txt.xz"
     tuned = [heads_folder(work, float(share)) for share in shares.split(",")] + [work / SLOW]
     return {
-        "senses": [
-            str(corpora / "wsd-semcor" / "semcor3.0-brown1-brown2.tsv.xz"), "--test-share", "0.2", "--seed", "1",
-        ],
+        "senses": [str(semcor), "--test-share", "0.2", "--seed", "1"],
         "probe": [*ewt, *SEEDS],
         "samples": ["tagging", *ewt, "--work", str(work / "heads"), "--shares", shares, *SEEDS],
         "layers": [
             *(str(folder) for folder in tuned if (folder / "results.json").exists()),
-            "--text", str(corpora / "english" / "heldout.txt.xz"), "--pretokenized",
+            "--text", str(heldout), "--pretokenized",
         ],
         "neighbors-table": [
-            str(TEXT), "--vectors", str(work / "glove.txt"),
+            str(work / "semcor.txt"), "--pretokenized", "--vectors", str(work / "glove.txt"),
             *(part for sentence in SENTENCES for part in ("--sentence", sentence)),
         ],
     }  # fmt: skip
@@ -68,13 +68,15 @@ def heads_folder(work: Path, share: float) -> Path:
     return work / "heads" / f"with-elmo-{share:g}"
 
 
-def run(name: str, arguments: list[str], work: Path):
+def run(name: str, corpora: Path, work: Path, shares: str = SHARES):
     """Runs an analysis, unless its numbers are there."""
-    numbers = work / f"{name}.json"
+    numbers, arguments = work / f"{name}.json", commands(corpora, work, shares)[name]
     if numbers.exists():
         return
     if name == "neighbors-table":
         glove(work)
+        sentences = read_senses(str(corpora / "wsd-semcor" / SEMCOR))
+        (work / "semcor.txt").write_text("".join(" ".join(one.words) + "\n" for one in sentences), "utf-8")
     picture = ROOT / "docs" / f"analysis-{name}.svg"
     command = [sys.executable, "-m", "elmo_hf.cli", "analyze", name, *arguments, "--picture", str(picture)]
     start, cpu_start = time.perf_counter(), _cpu_seconds()
@@ -131,7 +133,7 @@ def main():
         if name == MIXERS:
             compare_mixer_rates(options.corpora, options.work)
         else:
-            run(name, commands(options.corpora, options.work, options.shares)[name], options.work)
+            run(name, options.corpora, options.work, options.shares)
     done = {name: options.work / f"{name}.json" for name in ORDER}
     results = {name: json.loads(path.read_text("utf-8")) for name, path in done.items() if path.exists()}
     text = json.dumps({"model": Path(default_model()).name, **results}, ensure_ascii=False, indent=1)
