@@ -37,7 +37,7 @@ SENTENCES = [  # the first two are those of the paper
 SEEDS = ["--seed", "0", "--seed", "1", "--seed", "2"]
 SHARES = "0.001,0.01,0.1,1"
 SEMCOR = "semcor3.0-brown1-brown2.tsv.xz"
-MIXER_SHARE = 0.1  # of the training data, for the comparison of the mixers' learning rates
+MIXER_SHARE = 0.01  # of the training data, for the comparison of the mixers' learning rates
 MIXERS = "mixers"
 ORDER = ["senses", "probe", "samples", MIXERS, "layers", "neighbors-table"]  # layers shows the heads of two others
 SLOW = "slow-mixer"  # the folder of the head whose mixer has the learning rate of the head
@@ -74,14 +74,16 @@ def run(name: str, corpora: Path, work: Path, shares: str = SHARES):
     if numbers.exists():
         return
     if name == "neighbors-table":
-        glove(work)
         sentences = read_senses(str(corpora / "wsd-semcor" / SEMCOR))
+        glove(work, {word for one in sentences for word in one.words})
         (work / "semcor.txt").write_text("".join(" ".join(one.words) + "\n" for one in sentences), "utf-8")
     picture = ROOT / "docs" / f"analysis-{name}.svg"
     command = [sys.executable, "-m", "elmo_hf.cli", "analyze", name, *arguments, "--picture", str(picture)]
     start, cpu_start = time.perf_counter(), _cpu_seconds()
-    subprocess.run([*command, "--json", str(numbers) + ".new"], check=True)
-    content = json.loads(Path(str(numbers) + ".new").read_text("utf-8"))
+    unfinished = numbers.with_suffix(".new")
+    subprocess.run([*command, "--json", str(unfinished)], check=True)
+    content = json.loads(unfinished.read_text("utf-8"))
+    unfinished.unlink()
     seconds = {"seconds": round(time.perf_counter() - start), "cpu_seconds": round(_cpu_seconds() - cpu_start)}
     numbers.write_text(json.dumps(seconds | content), "utf-8")
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.task_tables import NotMeasuredError
+
 # Tables 5 and 6 of Peters et al. 2018: F1 on the all-words data of Raganato et al. 2017, accuracy on the Penn Treebank.
 PAPER = {
     "senses": {"most frequent sense": 65.9, "layer 1, nearest mean": 67.4, "layer 2, nearest mean": 69.0},
@@ -48,7 +50,7 @@ def samples(results: dict[str, Any]) -> str:
     rows = []
     for place, (share, examples) in enumerate(zip(results["shares"], results["examples"], strict=True)):
         values = [100 * np.array(scores[place]) for scores in heads.values()]
-        cells = [f"{value.mean():.1f} ({value.min():.1f}–{value.max():.1f})" for value in values]
+        cells = [_mean_and_range(value, 1) for value in values]
         rows.append([f"{100 * share:g} %", f"{examples:,}", *cells])
     return markdown(["training data", "sentences", *heads], rows)
 
@@ -66,4 +68,78 @@ def layers(results: dict[str, Any]) -> str:
     return markdown(["", *names], [[name, *(f"{value:.2f}" for value in row)] for name, row in measures.items()])
 
 
-TABLES = {"senses": senses, "probe": probe, "samples": samples, "layers": layers}
+def learned_mix(results: dict[str, Any]) -> str:
+    """The share of each layer in the mix that is learned for senses."""
+    shares = results["learned_mix"]
+    return markdown(["", *_layer_names(shares)], [["learned mix for senses", *(f"{share:.2f}" for share in shares)]])
+
+
+def mixers(results: dict[str, Any]) -> str:
+    """Mixes and accuracies of a tagger by the learning rate of its mixer, the mean over the seeds with the range."""
+    rows = []
+    for found in results["rates"]:
+        values = [*np.array(found["mixes"]).T, 100 * np.array(found["accuracy"])]
+        digits = [2] * (len(values) - 1) + [1]
+        rows.append([f"{found['rate']:g}", *map(_mean_and_range, values, digits)])
+    names = _layer_names(results["rates"][0]["mixes"][0])
+    return markdown(["learning rate of the mixer", *names, "accuracy, test"], rows)
+
+
+def mixes(results: dict[str, Any]) -> str:
+    """The mixes of fine-tuned models, as in Figure 2 of the paper: those of the best seed."""
+    if not results["mixes"]:
+        raise NotMeasuredError("mixes of fine-tuned models")
+    rows = [
+        [f"{mix['model']}, {mix['place']}", *(f"{weight:.2f}" for weight in mix["weights"]), f"{mix['gamma']:.2f}"]
+        for mix in results["mixes"]["mixes"]
+    ]
+    return markdown(["", *_layer_names(results["mixes"]["mixes"][0]["weights"]), "gamma"], rows)
+
+
+def neighbors(results: dict[str, Any]) -> str:
+    """The nearest words and the nearest uses, as in Table 4 of the paper."""
+    rows = []
+    for word in dict.fromkeys(_word(row) for row in results["rows"]):
+        own = [row for row in results["rows"] if _word(row) == word]
+        rows.append([f"GloVe: {word}", ", ".join(near["word"] for near in own[0]["words"])])
+        rows += [[_marked(row), "<br>".join(map(_marked, row["uses"][:3]))] for row in own]
+    lines = [["source", "nearest neighbours"], ["---", "---"], *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def _word(row: dict[str, Any]) -> str:
+    return row["sentence"][row["start"] : row["end"]]
+
+
+def _marked(use: dict[str, Any]) -> str:
+    sentence, start, end = use["sentence"], use["start"], use["end"]
+    return f"{sentence[:start]}**{sentence[start:end]}**{sentence[end:]}"
+
+
+def _layer_names(values: Sequence[float]) -> list[str]:
+    return [f"layer {layer}" for layer in range(len(values))]
+
+
+def _mean_and_range(values: np.ndarray, digits: int) -> str:
+    return f"{values.mean():.{digits}f} ({values.min():.{digits}f}–{values.max():.{digits}f})"
+
+
+# Each table, and the part of the results that it shows.
+TABLES = {
+    "senses": ("senses", senses),
+    "learned-mix": ("senses", learned_mix),
+    "probe": ("probe", probe),
+    "samples": ("samples", samples),
+    "mixers": ("mixers", mixers),
+    "mixes": ("layers", mixes),
+    "layers": ("layers", layers),
+    "neighbors": ("neighbors-table", neighbors),
+}
+
+
+def table(results: dict[str, Any], name: str) -> str:
+    """A table by its name, from all results."""
+    part, make = TABLES[name]
+    if part not in results:
+        raise NotMeasuredError(part)
+    return make(results[part])

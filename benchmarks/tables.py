@@ -63,7 +63,7 @@ def speed(name: str) -> str:
 
 def analysis(name: str) -> str:
     """A table of `docs/analysis.md`."""
-    return analysis_tables.TABLES[name](read_results("analysis")[name])
+    return analysis_tables.table(read_results("analysis"), name)
 
 
 def pairs(_: str) -> str:
