@@ -28,8 +28,9 @@ from elmo_hf.analysis.sample_efficiency import VECTORS_SIZE
 from elmo_hf.finetuning.settings import LEARNING_RATE
 from elmo_hf.modeling.modeling_heads_elmo import MIXER_RATE_FACTOR
 
-SENTENCES = [  # the first two are those of the paper
-    "Chico Ruiz made a spectacular **play** on Alusik 's grounder .",
+SENTENCES = [  # the first two are those of the paper; the first is in SemCor
+    "Chico Ruiz made a spectacular **play** on Alusik 's grounder in the hole in the fourth and Wert came up with some "
+    "good stops and showed a strong arm at third base .",
     "Olivia De Havilland signed to do a Broadway **play** for Garson .",
     "He sat down on the **bank** of the river .",
     "The **bank** raised its interest rates .",
