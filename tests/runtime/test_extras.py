@@ -31,12 +31,12 @@ def test_what_needs_nothing_is_not_refused():
 
 
 def test_the_demo_says_at_its_beginning_that_there_will_be_no_picture(capsys, tmp_path, monkeypatch, without):
-    def stop():
+    def stop(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo.ElmoEmbedder, "from_pretrained", stop)
     without("matplotlib")
     with pytest.raises(KeyboardInterrupt):
-        demo.main()
+        demo.run(None, "en")
     assert 'needs matplotlib: pip install "elmo-hf[picture]"' in capsys.readouterr().out
