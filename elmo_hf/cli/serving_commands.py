@@ -35,7 +35,7 @@ def serve(
     queue_words: Annotated[
         int, typer.Option(min=1, help="Words that may wait for a model; beyond them, requests are refused.")
     ] = 65_536,
-    batch_words: Annotated[int, typer.Option(min=1, help="Words that a model takes from its queue at once.")] = 2048,
+    batch_words: Annotated[int, typer.Option(min=1, help="Words that a model takes from its queue at once.")] = 4096,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a request.")] = 30.0,
     device: Device = None,
     precision: Precision = None,

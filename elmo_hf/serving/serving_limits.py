@@ -25,7 +25,7 @@ class ServingLimits:
     words: int = 4096
     request_words: int = 16_384
     queue_words: int = 65_536
-    batch_words: int = 2048
+    batch_words: int = 4096
     seconds: float = 30.0
     header_seconds: float = 10.0
     connections: int = 512
