@@ -92,8 +92,9 @@ def test_any_tensors_give_an_output_or_an_error_that_names_the_argument(call, tr
     if output is None:
         assert set(re.findall(r"`(\w+)", refusal)) & set(arguments) or "text_pair" in refusal, refusal
         return
+    read = arguments["char_ids" if model.config.uses_characters else "input_ids"]
     for key in {"last_hidden_state", "logits", "emissions"} & output.keys():
-        assert len(output[key]) == len(arguments["char_ids"])
+        assert len(output[key]) == len(read)
     if (loss := output.get("loss")) is not None and training:
         assert torch.isfinite(loss)
         if loss.requires_grad:
