@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..runtime.extras import require
-from .parameters import DEFAULT_MODEL, quiet_transformers
+from .parameters import DEFAULT_MODEL, Device, Precision, quiet_transformers
 
 
 def space(
@@ -39,6 +39,8 @@ def space(
             metavar="REPO", help="Publish the page as a Hugging Face Space instead: owner/name.", show_default=False
         ),
     ] = None,
+    device: Device = None,
+    precision: Precision = None,
 ):
     """
     Show a model in the browser.
@@ -51,6 +53,11 @@ def space(
     require("page")
     if out is not None and push is not None:
         raise typer.BadParameter("choose one of --out and --push.", param_hint="--push")
+    if (out is not None or push is not None) and (device is not None or precision is not None):
+        raise typer.BadParameter(
+            "a Space takes the device and the precision of its machine: leave them out beside --out and --push.",
+            param_hint="--device" if precision is None else "--precision",
+        )
     quiet_transformers()
     names, taggers = models or [], tagger or []
     if out is not None:
@@ -64,7 +71,8 @@ def space(
     else:
         from ..space.page import launch_page
 
-        page = launch_page(names, taggers, host=host, port=port, browser=browser, prevent_thread_lock=True)
+        options = {"device": device, "precision": precision, "prevent_thread_lock": True}
+        page = launch_page(names, taggers, host=host, port=port, browser=browser, **options)
         typer.echo(f"{page.local_url} (Ctrl-C stops the page)")
         page.block_thread()
 

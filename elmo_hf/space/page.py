@@ -6,6 +6,7 @@ from typing import Any
 
 from ..runtime.extras import require
 from ..runtime.named_models import find_named_model
+from ..runtime.precisions import Precision
 from .convert_tab import lay_out_convert
 from .html_parts import STYLE
 from .input_limits import UPLOAD_BYTES
@@ -70,6 +71,8 @@ def launch_page(
     host: str | None = None,
     port: int | None = None,
     browser: bool = False,
+    device: str | None = None,
+    precision: Precision | None = None,
     **options: Any,
 ) -> Any:
     """
@@ -81,13 +84,14 @@ def launch_page(
         host: The address to listen on. Default: `GRADIO_SERVER_NAME`, or this machine only.
         port: The port. Default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
         browser: Whether to open a browser.
+        device, precision: Of the models and taggers, as in [`load_model`].
         options: Further options of `gradio.Blocks.launch`.
     """
     require("page")
     for name in (*models, *taggers):
         find_named_model(name)  # raises an error before anything is loaded
-    loaded = [PageModel.load(name) for name in models or [None]]
-    loaded[0].taggers += [load_tagger(name) for name in taggers]
+    loaded = [PageModel.load(name, device=device, precision=precision) for name in models or [None]]
+    loaded[0].taggers += [load_tagger(name, device=device, precision=precision) for name in taggers]
     page = build_page(loaded)
     page.launch(server_name=host, server_port=port, inbrowser=browser, **(launch_options() | options))
     return page

@@ -19,7 +19,7 @@ from ..index.index_files import word_key
 from ..language_model import ElmoLanguageModel
 from ..modeling.modeling_heads_elmo import ElmoForTokenClassification
 from ..modeling.tokenization_elmo import ElmoTokenizer
-from ..runtime.model_loading import loading_errors
+from ..runtime.model_loading import Precision, find_device, loading_errors, precision_options
 from ..runtime.named_models import find_named_model
 from ..runtime.run_records import shown_name
 from .page_texts import PageTexts, language_of, texts_of
@@ -100,19 +100,23 @@ class PageModel:
         self.index = ElmoIndex.build(embedder, self.texts.corpus, Path(self._folder.name) / "index", layers=layers)
 
     @classmethod
-    def load(cls, name: str | None = None) -> "PageModel":
+    def load(
+        cls, name: str | None = None, *, device: str | None = None, precision: Precision | None = None
+    ) -> "PageModel":
         """
         Loads a model, and the taggers that are stored for it.
 
         Args:
             name: A folder or a name on the Hub. Default: the model that comes with the package.
+            device, precision: As in [`load_model`].
         """
         source = find_named_model(name)
+        place, options = find_device(device), precision_options(os.fspath(source), precision)
         try:
-            language_model = ElmoLanguageModel.from_pretrained(source)
+            language_model = ElmoLanguageModel.from_pretrained(source, device=place, **options)
             embedder = ElmoEmbedder(language_model.model.elmo, language_model.tokenizer)
         except ModelError:  # a model without softmax; what is wrong otherwise is said again
-            language_model, embedder = None, ElmoEmbedder.from_pretrained(source)
+            language_model, embedder = None, ElmoEmbedder.from_pretrained(source, device=place, **options)
         taggers = []
         for folder in stored_heads_of(Path(source)):
             head = read_head(folder)
@@ -141,16 +145,17 @@ class PageModel:
         raise TextError(f"{word!r:.100} is not one word: the tokenizer reads {' | '.join(near) or 'none'} there.")
 
 
-def load_tagger(name: str) -> PageTagger:
+def load_tagger(name: str, *, device: str | None = None, precision: Precision | None = None) -> PageTagger:
     """
     Loads a tagger with its own biLM.
 
     Args:
         name: A folder or a name on the Hub.
+        device, precision: As in [`load_model`].
     """
     source = find_named_model(name)
     with loading_errors(source):
-        model, tokenizer = load_head(source)
+        model, tokenizer = load_head(source, device=device, precision=precision)
     if not isinstance(model, ElmoForTokenClassification):
         raise ModelError(f"{name} is not a tagger: `elmo-hf finetune tagging` makes one.")
     title = shown_name(os.fspath(source))

@@ -4,6 +4,8 @@ import pytest
 
 from elmo_hf.space import page
 
+PLACE = ("--device", "cpu:0", "--precision", "int8")
+
 
 def test_the_command_passes_its_options_on(run, monkeypatch):
     launched = {}
@@ -19,7 +21,7 @@ def test_the_command_passes_its_options_on(run, monkeypatch):
         return Page()
 
     monkeypatch.setattr(page, "launch_page", launch)
-    code, output, error = run("space", "one", "two", "--tagger", "three", "--port", 8000, "--no-browser")
+    code, output, error = run("space", "one", "two", "--tagger", "three", "--port", 8000, "--no-browser", *PLACE)
     assert (code, output, error) == (0, "http://127.0.0.1:7860/ (Ctrl-C stops the page)\n", "")
     assert launched == {
         "models": ["one", "two"],
@@ -27,6 +29,8 @@ def test_the_command_passes_its_options_on(run, monkeypatch):
         "host": None,
         "port": 8000,
         "browser": False,
+        "device": "cpu:0",
+        "precision": "int8",
         "prevent_thread_lock": True,
         "blocked": True,
     }
@@ -36,9 +40,19 @@ def test_a_folder_and_a_repository_are_not_written_at_once(refused, tmp_path):
     assert "choose one of --out and --push" in refused("space", "--out", tmp_path / "out", "--push", "me/elmo")
 
 
+@pytest.mark.parametrize("target", [["--out", "space"], ["--push", "me/elmo"]])
+def test_a_device_or_a_precision_is_refused_where_no_model_runs(refused, target):
+    assert "leave them out beside --out and --push" in refused("space", *target, "--device", "cpu")
+    assert "leave them out beside --out and --push" in refused("space", *target, "--precision", "bf16")
+
+
 def test_a_model_that_is_not_there_is_refused_before_anything_is_loaded(refused, tmp_path):
     assert "There is no folder ./nothing" in refused("space", "./nothing")
     assert "There is no folder ./nothing" in refused("space", "--tagger", "./nothing")
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded(refused):
+    assert "The device 'abacus' is not available: this machine has cpu" in refused("space", "--device", "abacus")
 
 
 @pytest.mark.medium

@@ -213,7 +213,27 @@ def test_files_that_cannot_be_converted_are_refused_without_the_folders_of_the_s
         convert_files(options, weights, tmp_path / "out.zip")
 
 
-# ---- other models
+# ---- other precisions, other models
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(("precision", "loss"), [("bf16", 0.02), ("int8", 0.02)])
+def test_every_tab_works_in_the_precision_that_is_asked_for(model, precision, loss):
+    own = PageModel.load(precision=precision)
+    if precision == "bf16":
+        assert own.embedder.model.dtype == torch.bfloat16
+    else:
+        assert own.embedder.model.config.quantization_config is not None
+    for tagger in own.taggers:
+        assert tagger.model.elmo is own.embedder.model
+    ((text, spans),) = tag_sentences(own.taggers[0], ["Maria Sharapova flew from Moscow to Paris."])
+    assert ("Maria Sharapova", "person") in [(text[span.start : span.end], span.label) for span in spans]
+    word, sentences = own.texts.senses[0]
+    cosines, expected = (compare_uses(one, word, sentences).cosines for one in (own, model))
+    np.testing.assert_allclose(cosines, expected, atol=loss)
+    assert find_neighbours(own, BANK, same_word=True, distinct=False)
+    assert "bits" in answer_language_model(own, BANK)
+    assert "<mark>" in answer_mix(own, BANK, 1.0, 1, 1, 1)
 
 
 def test_the_language_is_that_of_most_words():
