@@ -12,6 +12,7 @@ from .example_columns import classification_columns, tagging_columns
 from .finetuning_commands import (
     Assignments,
     TrainingDevice,
+    TrainingPrecision,
     Vectors,
     VectorSize,
     choose_device,
@@ -241,6 +242,7 @@ def analyze_samples(
     json_file: Json = None,
     picture: Picture = None,
     device: TrainingDevice = None,
+    precision: TrainingPrecision = None,
 ):
     """
     Measure how much training data ELMo saves.
@@ -266,6 +268,7 @@ def analyze_samples(
     choose_device(device)
     with bad_parameters():
         settings, fields = settings_and_fields(assignments)
+        settings |= {} if precision is None else {"precision": precision}
         curve = analysis.samples(
             task,
             analysis.TaskData(train, dev, test, columns),

@@ -92,12 +92,11 @@ def test_samples_trains_heads_as_asked(run, monkeypatch):
         (folder / "results.json").write_text(json.dumps({"dev": {"f1": 0.25 * len(runs)}}))
 
     monkeypatch.setattr(FinetuningRun, "begin", begin)
-    _, found = outputs(
-        run, *SAMPLES, "--shares", "0.5,1", "--seed", "7", "--set", "epochs=3", "--set", "tag_decoder=crf"
-    )
+    settings = ("--seed", "7", "--precision", "int8", "--set", "epochs=3", "--set", "tag_decoder=crf")
+    _, found = outputs(run, *SAMPLES, "--shares", "0.5,1", *settings)
     assert found["examples"] == [10, 20]
     assert found["scores"]["dev"] == {"with ELMo": [[0.25], [0.75]], "without ELMo": [[0.5], [1.0]]}
-    assert runs[0].settings == {"epochs": 3, "seed": 7}
+    assert runs[0].settings == {"epochs": 3, "precision": "int8", "seed": 7}
     assert runs[1].fields == {"tag_decoder": "crf", "elmo_places": "none"}
     assert runs[0].vectors_size == sample_efficiency.VECTORS_SIZE
 

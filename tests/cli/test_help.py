@@ -19,7 +19,7 @@ from tests.models import edit_config
 TEXT_OPTIONS = ["--pretokenized", "--column", "--split", "Example: elmo-hf"]
 SHARED_OPTIONS = ["--vocab", "--out", "--dtype", "Example: elmo-hf"]
 HEAD_OPTIONS = ["--dev", "--test", "--out", "--model", "--resume", "--vectors", "--set", "Example: elmo-hf"]
-ANALYSIS_OPTIONS = ["--model", "--seed", "--json", "--picture", "--device", "Example: elmo-hf analyze"]
+ANALYSIS_OPTIONS = ["--model", "--seed", "--json", "--picture", "--device", "--precision", "Example: elmo-hf analyze"]
 COMMANDS = {
     (): [
         "analyze",
