@@ -19,7 +19,6 @@ from .word_senses import SenseResults
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ENDINGS = (".png", ".svg")
 RESOLUTION = 150  # dots per inch
 COLOURS = ("#9fb4cc", "#5b8fd6", "#1b4f9c", "#d4550b", "#3f8f5f", "#8a5aa8", "#b8a02e", "#57606a")
 GREY = "#57606a"
@@ -222,7 +221,6 @@ def _wrapped(text: str, width: int) -> str:
 
 
 __all__ = [
-    "ENDINGS",
     "draw_layers",
     "draw_neighbors",
     "draw_probe",

@@ -33,6 +33,8 @@ from .parameters import (
 
 analyze = typer.Typer()
 
+PICTURE_ENDINGS = (".png", ".svg")
+
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.", show_default=False)
 ]
@@ -425,8 +427,10 @@ def analyze_neighbors_table(
 def _check_outputs(json_file: Path | None, picture: Path | None):
     """Refuses files that could not be written in the end, and a picture that could not be drawn, before any work."""
     if picture is not None:
-        if picture.suffix.lower() not in (".png", ".svg"):
-            raise typer.BadParameter(f"the name should end in .png or .svg, found {picture}.", param_hint="--picture")
+        if picture.suffix.lower() not in PICTURE_ENDINGS:
+            raise typer.BadParameter(
+                f"the name should end in {' or '.join(PICTURE_ENDINGS)}, found {picture}.", param_hint="--picture"
+            )
         require("picture")
     for path in (json_file, picture):
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
