@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parent.parent
 ON_INDEX = ("fixtures", "allennlp")  # the golden vectors that `make golden` fetches; bilm-tf's are on no package index
 SHARED = [Path(os.environ["ELMO_HF_SHARED"])] if "ELMO_HF_SHARED" in os.environ else [ROOT.parent / "shared"]
-# Tests run in one process per core (pytest's -n). Tensors are tiny: with more than one thread each, processes wait for
+# Tests run in two processes (pytest's -n). Tensors are tiny: with more than one thread each, processes wait for
 # each other's threads, and all tests together take several times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -32,6 +32,12 @@ def pytest_configure(config):
     kinds += ("is_pipeline_test", "order")
     for kind in kinds:
         config.addinivalue_line("markers", f"{kind}: a kind of transformers' own tests")
+
+
+def pytest_collection_modifyitems(items):
+    """Slow tests come first, then medium ones: a process that gets one of them last keeps the others waiting."""
+    markers = ("slow", "medium")
+    items.sort(key=lambda item: [item.get_closest_marker(marker) is None for marker in markers])
 
 
 @pytest.fixture(autouse=True)
