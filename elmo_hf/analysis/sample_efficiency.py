@@ -6,7 +6,7 @@ training data.
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -99,55 +99,74 @@ def samples(
         report: Called with a line of text before each head is trained.
     """
     require("finetuning")
+    _check_arguments(data, shares, seeds, fields or {})
+    if vectors_file is None and vectors_size is None:
+        vectors_size = VECTORS_SIZE
+    shares = sorted(set(shares))
+    examples, metric = _check_shares(task, data, shares)
+    whole = FinetuningRun(
+        task=task,
+        data=data,
+        model=model,
+        fields=dict(fields or {}),
+        settings=dict(settings or {}),
+        vectors_file=vectors_file,
+        vectors_size=vectors_size,
+        seeds=list(seeds),
+    )
+    scores: dict[str, dict[str, list[list[float]]]] = {}
+    with WorkFolder(work, _identity(whole)):
+        for share, count in zip(shares, examples, strict=True):
+            for head, run in _runs(whole, share).items():
+                report(f"{head}, {100 * share:g} % of the training data, {counted(count, 'example')}")
+                results = _finished(run, Path(work) / f"{head.replace(' ', '-').lower()}-{share:g}")
+                for part in ("dev", "test"):
+                    if part in results:
+                        of_seeds = [record[part][metric] for record in results.get("seeds", [results])]
+                        scores.setdefault(part, {}).setdefault(head, []).append(of_seeds)
+    arrays = {part: {head: np.array(values) for head, values in heads.items()} for part, heads in scores.items()}
+    return SampleCurve(task, metric, shares, examples, list(seeds), arrays)
+
+
+def _check_arguments(data: TaskData, shares: Sequence[float], seeds: Sequence[int], fields: dict[str, Any]):
     if data.max_train is not None or data.train_share is not None:
         raise ValueError("`shares` already selects training data: leave out `max_train` and `train_share`.")
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"`seeds` must be one or more different numbers, found {list(seeds)}.")
     if not shares:
         raise ValueError("Give at least one share of the training data.")
-    fields = dict(fields or {})
     if fields.get("elmo_places") == "none":
         raise ValueError("`elmo_places` is for the heads with ELMo and cannot be 'none': leave it out.")
-    if vectors_file is None and vectors_size is None:
-        vectors_size = VECTORS_SIZE
-    ordered = sorted(set(shares))
-    examples, metric = _check_shares(task, data, ordered)
+
+
+def _identity(whole: FinetuningRun) -> dict[str, Any]:
+    """What the scores depend on, except the shares: more of them may be added later."""
+    data = whole.data
     identity = {
         "analysis": "samples",
-        "task": task,
+        "task": whole.task,
         "train": stored_name(data.train),
         "dev": stored_name(data.dev),
         "test": data.test and stored_name(data.test),
         "options": data.options,
-        "model": stored_name(model),
-        "fields": fields,
-        "settings": settings or {},
-        "vectors": [vectors_file and stored_name(vectors_file), vectors_size],
-        "seeds": list(seeds),
+        "model": stored_name(whole.model),
+        "fields": whole.fields,
+        "settings": whole.settings,
+        "vectors": [whole.vectors_file and stored_name(whole.vectors_file), whole.vectors_size],
+        "seeds": whole.seeds,
     }
-    scores: dict[str, dict[str, list[list[float]]]] = {}
-    with WorkFolder(work, json.loads(json.dumps(identity))):
-        for share, count in zip(ordered, examples, strict=True):
-            for head, places in ((WITH, {}), (WITHOUT, {"elmo_places": "none"})):
-                run = FinetuningRun(
-                    task=task,
-                    data=TaskData(data.train, data.dev, data.test, data.options, train_share=share),
-                    model=model,
-                    fields=fields | places,
-                    settings=(settings or {}) | {"seed": seeds[0]},
-                    vectors_file=vectors_file,
-                    vectors_size=vectors_size,
-                    seeds=list(seeds) if len(seeds) > 1 else [],
-                )
-                folder = Path(work) / f"{head.replace(' ', '-').lower()}-{share:g}"
-                report(f"{head}, {100 * share:g} % of the training data, {counted(count, 'example')}")
-                results = _finished(run, folder)
-                for part in ("dev", "test"):
-                    if part in results:
-                        of_seeds = [record[part][metric] for record in results.get("seeds", [results])]
-                        scores.setdefault(part, {}).setdefault(head, []).append(of_seeds)
-    arrays = {part: {head: np.array(values) for head, values in heads.items()} for part, heads in scores.items()}
-    return SampleCurve(task, metric, list(ordered), examples, list(seeds), arrays)
+    return json.loads(json.dumps(identity))
+
+
+def _runs(whole: FinetuningRun, share: float) -> dict[str, FinetuningRun]:
+    """The runs of both heads on a share of the training data."""
+    with_elmo = replace(
+        whole,
+        data=replace(whole.data, train_share=share),
+        settings=whole.settings | {"seed": whole.seeds[0]},
+        seeds=whole.seeds if len(whole.seeds) > 1 else [],
+    )
+    return {WITH: with_elmo, WITHOUT: replace(with_elmo, fields=whole.fields | {"elmo_places": "none"})}
 
 
 def _check_shares(task: str, data: TaskData, shares: Sequence[float]) -> tuple[list[int], str]:

@@ -28,6 +28,7 @@ from .parameters import (
     Pretokenized,
     bad_parameters,
     load_embedder,
+    parse_layer,
     quiet_transformers,
 )
 
@@ -136,9 +137,16 @@ def analyze_senses(
             learn, ask = analysis.split_by_document(learn, test_share or 0.0, seed)
         else:
             ask = analysis.read_senses(test, keys=test_keys, kind=sense_format)
-        options: dict[str, Any] = {"neighbors": neighbors, "first_senses": first, "seed": seed}
-        embedder = load_embedder(model, device, precision)
-        results = analysis.senses(embedder, learn, ask, work=work, progress=_has_terminal(), **options)
+        results = analysis.senses(
+            load_embedder(model, device, precision),
+            learn,
+            ask,
+            neighbors=neighbors,
+            first_senses=first,
+            seed=seed,
+            work=work,
+            progress=_has_terminal(),
+        )
     _report(results, json_file, picture, analysis.draw_senses)
 
 
@@ -256,13 +264,8 @@ def analyze_samples(
     """
     require("finetuning")
     _check_outputs(json_file, picture)
-    wanted = _parse_shares(shares)
-    if task == "tagging":
-        _refuse_given({"--pair-column": pair_column, "--label-column": label_column}, "classification")
-        columns = tagging_columns(train, column, tag_column)
-    else:
-        _refuse_given({"--tag-column": tag_column}, "tagging")
-        columns = classification_columns(train, column, pair_column, label_column)
+    parsed_shares = _parse_shares(shares)
+    columns = _task_columns(task, train, column, tag_column, pair_column, label_column)
     from .. import analysis
     from ..runtime.named_models import find_named_model
 
@@ -276,7 +279,7 @@ def analyze_samples(
             analysis.TaskData(train, dev, test, columns),
             work,
             model=find_named_model(model),
-            shares=wanted,
+            shares=parsed_shares,
             seeds=seeds or [0],
             fields=fields,
             settings=settings,
@@ -339,8 +342,9 @@ def analyze_layers(
         mixes = analysis.mixing_weights(folders) if folders else None
         similarity = None
         if text:
-            options: dict[str, Any] = {"pretokenized": pretokenized, "has_bar": _has_terminal()}
-            chosen = analysis.read_sentences(text, most=sentences, seed=seed, **options)
+            chosen = analysis.read_sentences(
+                text, most=sentences, seed=seed, pretokenized=pretokenized, has_bar=_has_terminal()
+            )
             embedder = load_embedder(model, device, precision)
             words = [sentence.words for sentence in embedder.tokenize(chosen)]
             similarity = analysis.layer_similarity(embedder, words, progress=_has_terminal())
@@ -405,15 +409,15 @@ def analyze_neighbors_table(
     for question in questions:
         read_marked(question)  # a mistake is reported before the corpus is read
     with bad_parameters():
-        options: dict[str, Any] = {"pretokenized": pretokenized, "has_bar": _has_terminal()}
-        chosen = analysis.read_sentences(corpus, most=sentences, seed=seed, **options)
-        embedder = load_embedder(model, device, precision)
+        chosen = analysis.read_sentences(
+            corpus, most=sentences, seed=seed, pretokenized=pretokenized, has_bar=_has_terminal()
+        )
         table = analysis.neighbors_table(
-            embedder,
+            load_embedder(model, device, precision),
             chosen,
             questions,
             k=k,
-            layers=int(layers) if layers.lstrip("-").isdigit() else layers,
+            layers=parse_layer(layers),
             vectors=vectors,
             same_word=not any_word,
             progress=_has_terminal(),
@@ -467,6 +471,22 @@ def _parse_shares(shares: str) -> list[float]:
             f"shares are numbers above 0 and at most 1, separated by commas, found {shares!r}.", param_hint="--shares"
         )
     return parsed
+
+
+def _task_columns(
+    task: str,
+    train: str,
+    column: str | None,
+    tag_column: str | None,
+    pair_column: str | None,
+    label_column: str | None,
+) -> dict[str, Any]:
+    """The options of a task's reader; columns of the other task are refused."""
+    if task == "tagging":
+        _refuse_given({"--pair-column": pair_column, "--label-column": label_column}, "classification")
+        return tagging_columns(train, column, tag_column)
+    _refuse_given({"--tag-column": tag_column}, "tagging")
+    return classification_columns(train, column, pair_column, label_column)
 
 
 def _refuse_given(options: dict[str, str | None], task: str):

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -25,6 +25,9 @@ from .parameters import (
     model_and_inputs,
     quiet_transformers,
 )
+
+if TYPE_CHECKING:
+    from ..corpus import CorpusSummary
 
 
 def embed(
@@ -151,10 +154,15 @@ def embed(
         )
     shut_down(process)
     if process.is_main_process:
-        for message in summary.bad:
-            typer.echo(f"skipped: {message}", err=True)
-        skipped = f", {counted(summary.skipped, 'bad line')} skipped" if summary.skipped else ""
-        typer.echo(f"{summary.path}: {counted(summary.records, 'record')}, {counted(summary.words, 'word')}{skipped}")
+        _print_summary(summary)
+
+
+def _print_summary(summary: "CorpusSummary"):
+    """The lines that were skipped, and what was written."""
+    for message in summary.bad:
+        typer.echo(f"skipped: {message}", err=True)
+    skipped = f", {counted(summary.skipped, 'bad line')} skipped" if summary.skipped else ""
+    typer.echo(f"{summary.path}: {counted(summary.records, 'record')}, {counted(summary.words, 'word')}{skipped}")
 
 
 def _parse_layers(layers: str) -> str | int | list[int]:

@@ -17,6 +17,7 @@ from .parameters import (
     Precision,
     bad_parameters,
     load_embedder,
+    parse_layer,
     quiet_transformers,
 )
 
@@ -70,7 +71,7 @@ def index(
             embedder,
             reading.sentences(),
             out,
-            layers=int(layers) if layers.lstrip("-").isdigit() else layers,
+            layers=parse_layer(layers),
             words=None if words is None else [word for word in words.split(",") if word],
             dtype=dtype,
             approximate=approximate,

@@ -91,6 +91,11 @@ def parse_assignments(assignments: Sequence[str] | None) -> dict[str, Any]:
     return values
 
 
+def parse_layer(layer: str) -> str | int:
+    """A name of a layer, or its number."""
+    return int(layer) if layer.lstrip("-").isdigit() else layer
+
+
 def model_and_inputs(arguments: Sequence[str], model: str | None = None) -> tuple[str | None, list[str]]:
     """
     The model, as [`find_named_model`] takes it, and the inputs of `[MODEL] INPUT...`.
@@ -210,6 +215,7 @@ __all__ = [
     "load_embedder",
     "model_and_inputs",
     "parse_assignments",
+    "parse_layer",
     "quiet_transformers",
     "refuse_beside_resume",
 ]

@@ -3,10 +3,10 @@
 import operator
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -19,6 +19,7 @@ from .parameters import Device, Precision, Pretokenized, quiet_transformers
 if TYPE_CHECKING:
     from ..data.roles import RoleSentence
     from ..finetuning import LabelledText
+    from ..runtime.precisions import Precision as PrecisionName
 
 
 def predict(
@@ -83,102 +84,198 @@ def predict(
     quiet_transformers()
     model = find_named_model(model)
     head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
-    options = finetuning.reading_options(model)
     task = next(entry.task for entry in HEADS if entry.name == type(head).__name__)
     if task != "roles" and (predicates or predicate_tags):
         raise typer.BadParameter(f"{model} predicts no semantic roles.", param_hint="--predicates")
-    if task == "roles":
-        role_sentences = _role_sentences(file, tokenizer, pretokenized, options)
-        if predicates is not None:
-            tagger, tagger_tokenizer = finetuning.load_head(
-                find_named_model(predicates), device=device, precision=precision
-            )
-            if type(tagger).__name__ != "ElmoForTokenClassification":
-                raise typer.BadParameter(f"{predicates} is no tagger.", param_hint="--predicates")
-            role_sentences = finetuning.mark_found_predicates(
-                tagger, tagger_tokenizer, role_sentences, predicate_tags or (), batch_size
-            )
-        write = finetuning.as_json if output_format == "jsonl" else as_role_columns
-        answers = map(write, finetuning.predict_roles(head, tokenizer, role_sentences, batch_size))
-    elif task == "coreference":
-        documents = _documents(file, tokenizer, pretokenized, options)
-        write = finetuning.as_document_json if output_format == "jsonl" else as_coreference_columns
-        answers = map(write, finetuning.predict_clusters(head, tokenizer, documents))
-    elif task == "tagging":
-        sentences = _sentences(file, tokenizer, pretokenized, options)
-        write = finetuning.as_json if output_format == "jsonl" else finetuning.as_conll
-        answers = map(write, finetuning.predict_tags(head, tokenizer, sentences, batch_size))
-    elif task == "question-answering":
-        if output_format == "conll":
-            raise typer.BadParameter("answers are written as jsonl.", param_hint="--format")
-        if file == "-":
-            raise typer.BadParameter("questions are read from a .json or .jsonl file: name it.", param_hint="FILE")
-        questions = finetuning.read_squad(file, with_answers=False)
-        answers = map(
-            finetuning.as_json, finetuning.predict_answers(head, tokenizer, questions, batch_size, n_best=n_best)
-        )
-    elif task != "classification":
+    if task not in PREDICTORS:
         raise ModelError(f"{model} is an {type(head).__name__}, whose output has no text format: run it from Python.")
-    else:
-        if output_format == "conll":
-            raise typer.BadParameter("labels of texts are written as jsonl.", param_hint="--format")
-        answers = map(finetuning.as_json, finetuning.predict_labels(head, tokenizer, _texts(file, options), batch_size))
+    if output_format == "conll" and task in JSON_ONLY:
+        raise typer.BadParameter(f"{JSON_ONLY[task]} are written as jsonl.", param_hint="--format")
+    tagger = None if predicates is None else _load_tagger(predicates, device, precision)
+    records = PREDICTORS[task](
+        _Request(
+            head=head,
+            tokenizer=tokenizer,
+            file=file,
+            pretokenized=pretokenized,
+            options=finetuning.reading_options(model),
+            as_json=output_format == "jsonl",
+            batch_size=batch_size,
+            n_best=n_best,
+            tagger=tagger,
+            predicate_tags=predicate_tags or (),
+        )
+    )
+    _write(records, out)
+
+
+def _write(records: Iterable[str], out: Path | None):
+    """To standard output, or to a file that is complete when it has its name."""
     if out is None:
-        sys.stdout.writelines(answers)
+        sys.stdout.writelines(records)
         return
     temporary = out.with_name(f".{out.name}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
-            stream.writelines(answers)
+            stream.writelines(records)
         os.replace(temporary, out)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _load_tagger(name: str, device: str | None, precision: "PrecisionName | None") -> tuple[Any, Any]:
+    """The tagger that finds predicates, and its tokenizer."""
+    from .. import finetuning
+    from ..runtime.named_models import find_named_model
+
+    tagger, tokenizer = finetuning.load_head(find_named_model(name), device=device, precision=precision)
+    if type(tagger).__name__ != "ElmoForTokenClassification":
+        raise typer.BadParameter(f"{name} is no tagger.", param_hint="--predicates")
+    return tagger, tokenizer
+
+
+# ---- the records of each task
+
+
+class _Request(NamedTuple):
+    """
+    What is predicted.
+
+    Attributes:
+        head, tokenizer: The model.
+        file: The input.
+        pretokenized: Whether the words of a text are separated by spaces.
+        options: How the head's training data were read, and so tables of the same kind.
+        as_json: Whether the records are JSON lines, where a task has another format too.
+        batch_size: Texts per batch.
+        n_best: Answers per question.
+        tagger: A tagger that finds the predicates of sentences without marks, and its tokenizer.
+        predicate_tags: The tagger's tags of predicates.
+    """
+
+    head: Any
+    tokenizer: Any
+    file: str
+    pretokenized: bool
+    options: dict[str, Any]
+    as_json: bool
+    batch_size: int
+    n_best: int
+    tagger: tuple[Any, Any] | None
+    predicate_tags: Sequence[str]
+
+
+def _predict_tags(request: _Request) -> Iterator[str]:
+    from .. import finetuning
+
+    as_text = finetuning.as_json if request.as_json else finetuning.as_conll
+    sentences = _read_sentences(request)
+    return map(as_text, finetuning.predict_tags(request.head, request.tokenizer, sentences, request.batch_size))
+
+
+def _predict_labels(request: _Request) -> Iterator[str]:
+    from .. import finetuning
+
+    texts = _read_texts(request)
+    labels = finetuning.predict_labels(request.head, request.tokenizer, texts, request.batch_size)
+    return map(finetuning.as_json, labels)
+
+
+def _predict_roles(request: _Request) -> Iterator[str]:
+    from .. import finetuning
+
+    sentences = _read_role_sentences(request)
+    if request.tagger is not None:
+        sentences = finetuning.mark_found_predicates(
+            *request.tagger, sentences, request.predicate_tags, request.batch_size
+        )
+    as_text = finetuning.as_json if request.as_json else as_role_columns
+    return map(as_text, finetuning.predict_roles(request.head, request.tokenizer, sentences, request.batch_size))
+
+
+def _predict_coreference(request: _Request) -> Iterator[str]:
+    from .. import finetuning
+
+    as_text = finetuning.as_document_json if request.as_json else as_coreference_columns
+    return map(as_text, finetuning.predict_clusters(request.head, request.tokenizer, _read_documents(request)))
+
+
+def _predict_answers(request: _Request) -> Iterator[str]:
+    from .. import finetuning
+
+    if request.file == "-":
+        raise typer.BadParameter("questions are read from a .json or .jsonl file: name it.", param_hint="FILE")
+    questions = finetuning.read_squad(request.file, with_answers=False)
+    answers = finetuning.predict_answers(
+        request.head, request.tokenizer, questions, request.batch_size, n_best=request.n_best
+    )
+    return map(finetuning.as_json, answers)
+
+
+PREDICTORS = {
+    "tagging": _predict_tags,
+    "classification": _predict_labels,
+    "roles": _predict_roles,
+    "coreference": _predict_coreference,
+    "question-answering": _predict_answers,
+}
+JSON_ONLY = {"classification": "labels of texts", "question-answering": "answers"}  # tasks without another format
+
+
+# ---- readers
 
 
 def _lines(file: str) -> Iterator[str]:
     return (line.strip() for _, line in numbered_lines(file))
 
 
-def _sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]) -> Iterator[list[str]]:
+def _has_kind(file: str, *kinds: str) -> bool:
+    """Whether the file is a table of one of these kinds, and not a text."""
+    return file != "-" and kind_of(file) in kinds
+
+
+def _split(line: str, request: _Request) -> list[str]:
+    return split_words(line) if request.pretokenized else request.tokenizer.tokenize(line)
+
+
+def _read_sentences(request: _Request) -> Iterator[list[str]]:
     from .. import finetuning
 
-    if file != "-" and kind_of(file) in ("conllu", "jsonl", "conll", "dataset"):
-        yield from (sentence.words for sentence in finetuning.read_tagged(file, with_tags=False, **options))
+    if _has_kind(request.file, "conllu", "jsonl", "conll", "dataset"):
+        tagged = finetuning.read_tagged(request.file, with_tags=False, **request.options)
+        yield from (sentence.words for sentence in tagged)
         return
-    for line in _lines(file):
-        yield split_words(line) if pretokenized else tokenizer.tokenize(line)
+    for line in _lines(request.file):
+        yield _split(line, request)
 
 
-def _documents(
-    file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]
-) -> "Iterator[CoreferenceDocument]":
-    """Of a text, one sentence per line and blank lines between documents."""
-    if file != "-" and kind_of(file) in ("jsonl", "conll", "dataset"):
-        yield from read_coreference(file, with_clusters=False, **options)
+def _read_texts(request: _Request) -> "Iterator[LabelledText]":
+    from .. import finetuning
+
+    if _has_kind(request.file, "jsonl", "csv", "tsv", "dataset"):
+        yield from finetuning.read_labelled(request.file, with_labels=False, **request.options)
         return
-    paragraphs = (list(lines) for blank, lines in groupby(_lines(file), key=operator.not_) if not blank)
+    yield from map(finetuning.LabelledText, _lines(request.file))
+
+
+def _read_role_sentences(request: _Request) -> "Iterator[RoleSentence]":
+    from .. import finetuning
+
+    if _has_kind(request.file, "jsonl", "conll", "dataset"):
+        yield from read_role_sentences(request.file, with_tags=False, **request.options)
+        return
+    for line in _lines(request.file):
+        yield finetuning.read_marked_predicates(line, None if request.pretokenized else request.tokenizer)
+
+
+def _read_documents(request: _Request) -> Iterator[CoreferenceDocument]:
+    """The documents of a table, or of a text with one sentence per line and blank lines between documents."""
+    if _has_kind(request.file, "jsonl", "conll", "dataset"):
+        yield from read_coreference(request.file, with_clusters=False, **request.options)
+        return
+    paragraphs = (list(lines) for blank, lines in groupby(_lines(request.file), key=operator.not_) if not blank)
     for index, lines in enumerate(paragraphs):
-        sentences = [split_words(line) if pretokenized else tokenizer.tokenize(line) for line in lines]
-        yield CoreferenceDocument(str(index), sentences)
-
-
-def _role_sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict[str, Any]) -> "Iterator[RoleSentence]":
-    from .. import finetuning
-
-    if file != "-" and kind_of(file) in ("jsonl", "conll", "dataset"):
-        yield from read_role_sentences(file, with_tags=False, **options)
-        return
-    for line in _lines(file):
-        yield finetuning.read_marked_predicates(line, None if pretokenized else tokenizer)
-
-
-def _texts(file: str, options: dict[str, Any]) -> "Iterator[LabelledText]":
-    from .. import finetuning
-
-    if file != "-" and kind_of(file) in ("jsonl", "csv", "tsv", "dataset"):
-        yield from finetuning.read_labelled(file, with_labels=False, **options)
-        return
-    yield from map(finetuning.LabelledText, _lines(file))
+        yield CoreferenceDocument(str(index), [_split(line, request) for line in lines])
 
 
 __all__ = ["predict"]

@@ -1,7 +1,7 @@
 """`elmo-hf vocab`, `elmo-hf pretrain` and `elmo-hf perplexity`."""
 
+import dataclasses
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -168,38 +168,45 @@ def pretrain(
     from ..runtime.named_models import find_named_model
 
     quiet_transformers()
-    given = {"steps": steps, "epochs": epochs, "batch_size": batch_size}
-    if steps and not epochs:
-        given["epochs"] = None  # the text is read again until the steps are done
-    chosen = {name: value for name, value in given.items() if value is not None or (name == "epochs" and steps)}
     with bad_parameters():
-        chosen = parse_assignments(assignments) | chosen
+        chosen = parse_assignments(assignments) | _length_and_batch_size(steps, epochs, batch_size)
         if resume:
             run = pretraining.Run.resume(out, **chosen)
         else:
-            names = {field.name for field in fields(pretraining.PretrainingSettings)}
-            settings = pretraining.PretrainingSettings.recipe(
-                recipe, **{name: value for name, value in chosen.items() if name in names}
-            )
+            settings, fields = _settings_and_fields(recipe, chosen)
             set_seed(settings.seed)  # of a new model's weights
-            model, tokenizer = pretraining.starting_point(
+            language_model, tokenizer = pretraining.starting_point(
                 find_named_model(from_model) if from_model else None,
                 vocab,
                 extend_vocabulary=extend_vocab,
                 size=size,
                 recipe=recipe,
-                fields={name: value for name, value in chosen.items() if name not in names},
+                fields=fields,
                 tokenizer_options=_tokenizer_options(splitting, segmenter),
             )
-            run = pretraining.Run.begin(
-                out,
-                model,
-                tokenizer,
-                pretraining.RunText(inputs or [], heldout or [], column, split, pretokenized),
-                settings,
-                tracker,
-            )
+            text = pretraining.RunText(inputs or [], heldout or [], column, split, pretokenized)
+            run = pretraining.Run.begin(out, language_model, tokenizer, text, settings, tracker)
     _train(run, compare=from_model is not None)
+
+
+def _length_and_batch_size(steps: int | None, epochs: int | None, batch_size: int | None) -> dict[str, int | None]:
+    """The settings among these options that are given."""
+    options = {"steps": steps, "epochs": epochs, "batch_size": batch_size}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    # With a number of steps only, the text is read again until they are done.
+    return chosen | ({"epochs": None} if steps and not epochs else {})
+
+
+def _settings_and_fields(
+    recipe: Literal["modern", "original"], chosen: dict[str, Any]
+) -> "tuple[pretraining.PretrainingSettings, dict[str, Any]]":
+    """The settings of a recipe with the chosen values, and the chosen fields of the config: all other names."""
+    from .. import pretraining
+
+    names = {field.name for field in dataclasses.fields(pretraining.PretrainingSettings)}
+    settings = {name: value for name, value in chosen.items() if name in names}
+    fields = {name: value for name, value in chosen.items() if name not in names}
+    return pretraining.PretrainingSettings.recipe(recipe, **settings), fields
 
 
 def _train(run: "pretraining.Run", compare: bool):
