@@ -114,14 +114,14 @@ def find_checkpoint(
         raise ConversionError(
             f"{index} is missing: give the part that the checkpoint's files share, such as model.ckpt-400."
         )
-    given = [
+    companions = [
         ("options", options, prefix.with_name(OPTIONS_FILE)),
         ("vocabulary", vocab, prefix.with_name(VOCAB_FILE)),
     ]
-    for what, path, beside in given:
+    for what, path, beside in companions:
         if path is None and not beside.is_file():
             raise ConversionError(f"{beside} is missing: give the {what} of the model's training.")
-    return CheckpointFiles(prefix, *(Path(beside if path is None else path) for _, path, beside in given))
+    return CheckpointFiles(prefix, *(Path(beside if path is None else path) for _, path, beside in companions))
 
 
 def _last_checkpoint(folder: Path) -> Path:

@@ -105,33 +105,33 @@ def detect(
         vocab: Its vocabulary, if it is elsewhere.
     """
     path = Path(path)
-    given = {use: Path(file) for use, file in (("options", options), ("vocab", vocab)) if file is not None}
+    named = {use: Path(file) for use, file in (("options", options), ("vocab", vocab)) if file is not None}
     if path.is_dir():
-        return _in_folder(path, given)
+        return _in_folder(path, named)
     if path.with_name(path.name + ".index").is_file() or path.name.endswith((".index", ".meta")):
-        return _checkpoint(path, given)
+        return _checkpoint(path, named)
     if not path.is_file():
         raise ConversionError(f"{path} does not exist: give a folder with {KNOWN}.")
     if ".data-" in path.name and "-of-" in path.name:
-        return _checkpoint(path, given)
+        return _checkpoint(path, named)
     if path.name in (*PICKLES, CONFIG_FILE, STATE_FILE) or path.suffix == ".dic":
-        return _in_folder(path.parent, given)
+        return _in_folder(path.parent, named)
     start = _start(path)
     if start.startswith(HDF5):
-        return _hdf5(path, given)
+        return _hdf5(path, named)
     if path.suffix == ".json" and _has(path, "lstm"):
         weights = [file for file in sorted(path.parent.iterdir()) if file.suffix in HDF5_ENDINGS]
         if not weights and any(path.parent.glob("*.index")):
-            return _checkpoint(path.parent, {"options": path} | given)
-        return _hdf5(_only(weights, path.parent, "HDF5 weights"), {"options": path} | given)
+            return _checkpoint(path.parent, {"options": path} | named)
+        return _hdf5(_only(weights, path.parent, "HDF5 weights"), {"options": path} | named)
     if path.name.endswith(ALLENNLP_ENDINGS) or start.startswith((b"\x80", b"\x1f\x8b")):
-        return Detected("allennlp", {"weights": path} | given)
+        return Detected("allennlp", {"weights": path} | named)
     if start.startswith((b"PK\x03\x04", b"BZh", b"\xfd7zXZ")):
         raise ConversionError(f"{path} is a packed folder: unpack it, and give the folder.")
     raise ConversionError(f"{path} is not a known kind of file: {KNOWN}.")
 
 
-def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
+def _in_folder(folder: Path, named: dict[str, Path]) -> Detected:
     """The format in a folder that holds most of the model."""
     names = sorted(path for path in folder.iterdir() if path.is_file())
     finders: dict[str, Callable[[], Detected]] = {}
@@ -139,13 +139,13 @@ def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
         files = {"config": folder / CONFIG_FILE, **{name.removesuffix(".pkl"): folder / name for name in PICKLES}}
         finders["elmoformanylangs"] = lambda: Detected("elmoformanylangs", files)
     if any(path.suffix == ".index" for path in names):
-        finders["bilm-checkpoint"] = lambda: _checkpoint(folder, given)
+        finders["bilm-checkpoint"] = lambda: _checkpoint(folder, named)
     if weights := [path for path in names if path.suffix in HDF5_ENDINGS]:
-        finders["bilm-hdf5"] = lambda: _hdf5(_only(weights, folder, "HDF5 weights"), given)
+        finders["bilm-hdf5"] = lambda: _hdf5(_only(weights, folder, "HDF5 weights"), named)
     if states := [path for path in names if path.name.endswith(ALLENNLP_ENDINGS)]:
         best = [folder / name for name in ALLENNLP_NAMES if folder / name in states]
         finders["allennlp"] = lambda: Detected(
-            "allennlp", {"weights": _only(best[:1] or states, folder, "state dicts")} | given
+            "allennlp", {"weights": _only(best[:1] or states, folder, "state dicts")} | named
         )
     if not finders:
         if _has(folder / CONFIG_FILE, "model_type"):
@@ -155,25 +155,25 @@ def _in_folder(folder: Path, given: dict[str, Path]) -> Detected:
     return finders[chosen]()._replace(also=tuple(also))
 
 
-def _checkpoint(path: Path, given: dict[str, Path]) -> Detected:
-    files = find_checkpoint(path, given.get("options"), given.get("vocab"))
+def _checkpoint(path: Path, named: dict[str, Path]) -> Detected:
+    files = find_checkpoint(path, named.get("options"), named.get("vocab"))
     index = files.prefix.with_name(files.prefix.name + ".index")
     return Detected("bilm-checkpoint", {"checkpoint": index, "options": files.options, "vocab": files.vocab})
 
 
-def _hdf5(weights: Path, given: dict[str, Path]) -> Detected:
+def _hdf5(weights: Path, named: dict[str, Path]) -> Detected:
     """The weights, and the options and the vocabulary in the same folder."""
     files = {"weights": weights}
-    if "options" not in given:
+    if "options" not in named:
         folder = weights.parent
         candidates = [path for path in sorted(folder.glob("*.json")) if "options" in path.name]
         if (folder / OPTIONS_FILE).is_file():
             candidates = [folder / OPTIONS_FILE]
         files["options"] = _only(candidates, folder, "options files")
     vocab = weights.with_name(VOCAB_FILE)
-    if "vocab" not in given and vocab.is_file():
+    if "vocab" not in named and vocab.is_file():
         files["vocab"] = vocab
-    return Detected("bilm-hdf5", files | given)
+    return Detected("bilm-hdf5", files | named)
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path:

@@ -99,8 +99,8 @@ def _fetch(url: str, target: Path, part: Path, size: int | None, pauses: Sequenc
             failures = 0 if _length(part) > before else failures + 1
             if failures > len(pauses):
                 message = f"{url} cannot be fetched: {str(reason) or type(reason).__name__}."
-                kept = f" {_length(part):,} bytes are kept for the next attempt." if _length(part) else ""
-                raise DownloadError(message + kept) from error
+                remainder = f" {_length(part):,} bytes are kept for the next attempt." if _length(part) else ""
+                raise DownloadError(message + remainder) from error
             time.sleep(pauses[max(failures - 1, 0)] if pauses else 0)
 
 

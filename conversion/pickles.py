@@ -52,8 +52,8 @@ def _check_container(data: bytes, source):
 
 def _unpickling_reason(error: Exception) -> str:
     """Why torch would not load a file, without its advice to load it unsafely."""
-    if wanted := re.search(r"GLOBAL (\S+)", str(error)):
-        return f"it wants to run {wanted[1]}."
+    if called := re.search(r"GLOBAL (\S+)", str(error)):
+        return f"it wants to run {called[1]}."
     if "Weights only load failed" in str(error) or not str(error):
         return "it is no pickle of tensors, or damaged."
     return str(error).splitlines()[0]

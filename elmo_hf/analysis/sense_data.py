@@ -139,7 +139,9 @@ def split_by_document(sentences: Sequence[SenseSentence], test_share: float, see
         raise TextError(f"The text is one document, {documents[0]!r}: it cannot be split by documents.")
     count = min(max(round(test_share * len(documents)), 1), len(documents) - 1)
     chosen = set(random.Random(seed).sample(sorted(cast(list[str], documents)), count))
-    train, test = ([some for some in sentences if (some.document in chosen) is wanted] for wanted in (False, True))
+    train, test = (
+        [sentence for sentence in sentences if (sentence.document in chosen) is is_test] for is_test in (False, True)
+    )
     return Split(train, test)
 
 
@@ -306,7 +308,7 @@ def _is_header(fields: Sequence[str]) -> bool:
 
 def _read_plain(source: str) -> Iterator[SenseSentence]:
     """Yields the sentences. Adjacent lines with the same sentence become one sentence."""
-    text, given = None, []  # the sentence of the last line, and its words before multi-words are split
+    text, words = None, []  # the sentence of the last line, and its words before multi-words are split
     sentence = SenseSentence([], [])
     for line_number, line in numbered_lines(source):
         if not line.strip():
@@ -320,9 +322,9 @@ def _read_plain(source: str) -> Iterator[SenseSentence]:
         if text != fields[0]:
             if text is not None:
                 yield sentence
-            text, given = fields[0], split_words(fields[0])
-            sentence = SenseSentence([part for word in given for part in split_multi_word(word)], [])
-        sentence.instances.append(_plain_instance(where, fields, given))
+            text, words = fields[0], split_words(fields[0])
+            sentence = SenseSentence([part for word in words for part in split_multi_word(word)], [])
+        sentence.instances.append(_plain_instance(where, fields, words))
     if text is not None:
         yield sentence
 

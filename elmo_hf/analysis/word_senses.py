@@ -117,7 +117,8 @@ def senses(
     keys = {key for key in map(key_of, instances) if inventory.candidates(key) > 1}
     names = representation_names(embedder)
     learned_mix: np.ndarray | None = None
-    found: list[tuple[np.ndarray, np.ndarray]] = []  # occurrences, and their answers by each method but the baseline
+    # Occurrences, and their answers by each method but the baseline.
+    nearest_answers: list[tuple[np.ndarray, np.ndarray]] = []
     if keys:
         table = SenseTable(inventory, keys)
         learn, ask = Occurrences.to_learn_from(train, table), Occurrences.to_test(test, table)
@@ -132,13 +133,13 @@ def senses(
             learned_mix = nearest.learned_mix
             for block in span_blocks(embedder, ask.words, ask.spans, work=folder, name="test", progress=progress):
                 rows = nearest.answers(block.vectors, ask.keys[block.spans], ties[block.spans])
-                found.append((ask.places[block.spans], table.names[rows]))
+                nearest_answers.append((ask.places[block.spans], table.names[rows]))
     methods = [MOST_FREQUENT, *(f"{name}, nearest mean" for name in names)]
     methods += [] if learned_mix is None else [f"{LEARNED_MIX}, nearest mean"]
     methods += [f"{name}, {neighbors} nearest" for name in names if neighbors]
     answers = np.tile(_answers_without_vectors(instances, inventory, first_senses or {}), (len(methods), 1))
-    for places, senses_found in found:
-        answers[1:, places] = senses_found
+    for places, senses in nearest_answers:
+        answers[1:, places] = senses
     mix = None if learned_mix is None else learned_mix.tolist()
     return _results(train, test, instances, inventory, names, methods, answers, neighbors, mix)
 

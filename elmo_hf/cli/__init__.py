@@ -67,8 +67,8 @@ app.command("next")(next_words)
 app.command("previous")(previous_words)
 
 
-def _print_version(wanted: bool):
-    if wanted:
+def _print_version(is_asked: bool):
+    if is_asked:
         typer.echo(f"elmo-hf {__version__}")
         raise typer.Exit
 

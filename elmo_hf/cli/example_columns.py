@@ -72,11 +72,11 @@ def classification_columns(
         column, pair_column, label_column: Name or number of the columns with the text, the second text of a pair, and
             the label.
     """
-    given = {"text": column, "pair": pair_column, "label": label_column}
-    options: dict[str, Any] = {f"{part}_{form}": None for form in ("name", "column") for part in given}
-    has_numbers = train is not None and any(given.values()) and kind_of(train) in ("csv", "tsv")
-    numbers = {part: value for part, value in given.items() if value and has_numbers and NUMBER.fullmatch(value)}
-    names = {part: value for part, value in given.items() if value is not None and part not in numbers}
+    columns = {"text": column, "pair": pair_column, "label": label_column}
+    options: dict[str, Any] = {f"{part}_{form}": None for form in ("name", "column") for part in columns}
+    has_numbers = train is not None and any(columns.values()) and kind_of(train) in ("csv", "tsv")
+    numbers = {part: value for part, value in columns.items() if value and has_numbers and NUMBER.fullmatch(value)}
+    names = {part: value for part, value in columns.items() if value is not None and part not in numbers}
     if numbers and names:
         raise typer.BadParameter(
             f"give names of columns, or numbers for a file without a header line, not both: found "

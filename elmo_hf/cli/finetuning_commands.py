@@ -173,9 +173,9 @@ def _train(
         _resume(task, out, context, device)
         return
     data = _Data(train, dev, test, reading_options(train), max_train, train_share)
-    given = _settings(epochs, batch_size, learning_rate, patience, precision)
+    settings = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)
-    _begin(task, out, data, model, static, given, seeds, device, assignments)
+    _begin(task, out, data, model, static, settings, seeds, device, assignments)
 
 
 def _command(task: str) -> Callable[[Callable[..., dict[str, Any]]], Callable[..., None]]:

@@ -128,15 +128,15 @@ def refuse_beside_resume(context: typer.Context, applied: Collection[str]):
         context: Of the command.
         applied: The names of its parameters that a resumed run does obey.
     """
-    given = [
+    refused = [
         parameter
         for parameter in context.command.params
         if (source := context.get_parameter_source(str(parameter.name))) is not None
         and source.name == "COMMANDLINE"
         and parameter.name not in applied
     ]
-    if given:
-        names = [name if (name := parameter.opts[0]).startswith("-") else "INPUT" for parameter in given]
+    if refused:
+        names = [name if (name := parameter.opts[0]).startswith("-") else "INPUT" for parameter in refused]
         raise typer.BadParameter(
             f"a resumed run keeps the options that it was begun with: leave out {', '.join(names)}, or begin a run in "
             "another folder.",

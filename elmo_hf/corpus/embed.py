@@ -102,8 +102,8 @@ def embed_corpus(
     ```"""
     reading = ReadingOptions(input_format, column, split, pretokenized, tuple(keep_columns))
     process, out = this_process(), Path(out)
-    given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
-    opened = open_corpus([os.fspath(source) for source in given], reading)
+    source_list = [sources] if isinstance(sources, (str, os.PathLike)) else sources
+    opened = open_corpus([os.fspath(source) for source in source_list], reading)
     _refuse_shared_input(opened, process)
     embedder = embedder or ElmoEmbedder.from_pretrained(device=process.device)
     options: dict[str, Any] = {"layers": layers, "pooling": pooling, "batch_tokens": batch_tokens}
@@ -219,10 +219,10 @@ class _Run:
     def _embed(self, shard: int, task: _Task, progress: CorpusProgress):
         if (cache := self.embedder.model.token_encoder.word_cache) is not None:
             cache.clear()  # the last bits of a word's vector depend on the words it was encoded with
-        given = [record.text if record.words is None else record.words for record in task.records]
+        sentences = [record.text if record.words is None else record.words for record in task.records]
         records = [
             EmbeddedRecord(record.text, list(tokens.words), record.columns)
-            for record, tokens in zip(task.records, self.embedder.tokenize(given), strict=True)
+            for record, tokens in zip(task.records, self.embedder.tokenize(sentences), strict=True)
         ]
         words = [record.words for record in records]
         advance = progress.embedding(task.size, sum(map(len, words)) + 2 * len(words))  # with boundaries

@@ -153,8 +153,10 @@ class _ArrowTable(OutputFormat):
 
     def _table(self, batch: Batch):
         texts, words, columns = zip(*batch.records, strict=True)
-        kept = [self._kept_values(name, [(values or {}).get(name) for values in columns]) for name in self._kept]
-        return self._arrow.table([texts, words, self._vectors(batch), *kept], schema=self._schema())
+        kept_columns = [
+            self._kept_values(name, [(values or {}).get(name) for values in columns]) for name in self._kept
+        ]
+        return self._arrow.table([texts, words, self._vectors(batch), *kept_columns], schema=self._schema())
 
     def _find_kept(self, shards: Sequence[Shard]):
         """Determines the type that fits all values of each kept column; JSON text if there is none."""

@@ -101,8 +101,10 @@ class ReadingOptions:
                 size = os.path.getsize(name)
         if kind in ("conll", "conllu"):
             column = self._column_index(name) if kind == "conll" else FORM
-            kept = None if self.keep_columns == ALL_COLUMNS else self._kept_indices(name, kind)
-            return Source(name, size, lambda report: _from_columns(name, column, kept, kind == "conllu", report))
+            kept_columns = None if self.keep_columns == ALL_COLUMNS else self._kept_indices(name, kind)
+            return Source(
+                name, size, lambda report: _from_columns(name, column, kept_columns, kind == "conllu", report)
+            )
         if kind == "text":
             if self.keep_columns:
                 raise TextError(f"{source_name(name)} is text, which has no columns to keep.")
@@ -164,12 +166,12 @@ class ReadingOptions:
 
     def _from_sequences(self, name: str, report: Report) -> Iterator[Record | TextError]:
         """Every letter is a word."""
-        wanted = FASTA_COLUMNS if self.keep_columns == ALL_COLUMNS else ("id", *self.keep_columns)
+        names = FASTA_COLUMNS if self.keep_columns == ALL_COLUMNS else ("id", *self.keep_columns)
         for record in fasta_records(name, report):
             if isinstance(record, TextError):
                 yield record
             else:
-                columns = {column: getattr(record, column) for column in FASTA_COLUMNS if column in wanted}
+                columns = {column: getattr(record, column) for column in FASTA_COLUMNS if column in names}
                 yield Record(record.sequence, list(record.sequence), columns)
 
     # ---- rows
@@ -186,19 +188,23 @@ class ReadingOptions:
     def _of_row(self, values: Mapping[str, Any] | None, where: str) -> Record:
         if values is None:  # a blank line
             return Record("", [], {} if self.keep_columns else None)
-        chosen, *kept = self._choose(list(values), where)
+        chosen, *kept_names = self._choose(list(values), where)
         record = self._of_value(values[chosen], where)
-        return record._replace(columns={name: _plain(values[name]) for name in kept}) if self.keep_columns else record
+        if not self.keep_columns:
+            return record
+        return record._replace(columns={name: _plain(values[name]) for name in kept_names})
 
     def _choose(self, names: Sequence[str], where: str) -> list[str]:
         """The column with the text, then the columns to keep."""
         chosen = find_column(dict.fromkeys(names), self.column, COLUMNS, where)
-        wanted = [name for name in names if name != chosen] if self.keep_columns == ALL_COLUMNS else self.keep_columns
-        for name in wanted:
+        kept_names = (
+            [name for name in names if name != chosen] if self.keep_columns == ALL_COLUMNS else self.keep_columns
+        )
+        for name in kept_names:
             find_column(dict.fromkeys(names), name, (), where)
             if name in OUTPUT_COLUMNS and name != chosen:
                 raise TextError(f"{where}: the column {name!r} cannot be kept, as the output has one of this name.")
-        return list(dict.fromkeys([chosen, *wanted]))
+        return list(dict.fromkeys([chosen, *kept_names]))
 
     def _of_value(self, value: Any, where: str) -> Record:
         """The record of a text, a list of words, or a missing value."""
@@ -256,29 +262,29 @@ def _plain(value: Any) -> Any:
 
 
 def _from_columns(
-    name: str, column: int, kept: dict[str, int] | None, conllu: bool, report: Report
+    name: str, column: int, kept_columns: dict[str, int] | None, conllu: bool, report: Report
 ) -> Iterator[Record | TextError]:
     """
     Yields the sentences of a CoNLL file.
 
     Args:
-        kept: The indices of the columns to keep, by name; `None` keeps all of them.
+        kept_columns: The indices of the columns to keep, by name; `None` keeps all of them.
     """
     for sentence in column_sentences(name, conllu=conllu, report=report):
-        yield sentence if isinstance(sentence, TextError) else _of_lines(sentence, column, kept, conllu)
+        yield sentence if isinstance(sentence, TextError) else _of_lines(sentence, column, kept_columns, conllu)
 
 
 def _of_lines(
-    lines: Sequence[ColumnLine], column: int, kept: dict[str, int] | None, conllu: bool
+    lines: Sequence[ColumnLine], column: int, kept_columns: dict[str, int] | None, conllu: bool
 ) -> Record | TextError:
     where, first = lines[0]
-    if kept is None:
+    if kept_columns is None:
         names = CONLLU_FIELDS if conllu else tuple(map(str, range(len(first))))
-        kept = {name: index for index, name in enumerate(names) if index != column}
-    for index in (column, *kept.values()):
+        kept_columns = {name: index for index, name in enumerate(names) if index != column}
+    for index in (column, *kept_columns.values()):
         if index >= len(first):  # all lines have the same number of columns
             return TextError(f"{where}: there is no column {index} (from 0), only {counted(len(first), 'column')}.")
-    values = {name: [columns[index] for _, columns in lines] for name, index in kept.items()}
+    values = {name: [columns[index] for _, columns in lines] for name, index in kept_columns.items()}
     return _of_words([columns[column] for _, columns in lines])._replace(columns=values or None)
 
 

@@ -49,8 +49,8 @@ def read_coreference(source: str, *, split: str = "train", with_clusters: bool =
     kind = kind_of(source)
     if kind in ("jsonl", "dataset"):
         rows: Iterable[Row | TextError] = json_rows(source) if kind == "jsonl" else dataset_rows(source, split)
-        given = ((where, row) for where, row in without_errors(rows) if row is not None)
-        documents = [_from_row(where, row, index, with_clusters) for index, (where, row) in enumerate(given)]
+        placed_rows = ((where, row) for where, row in without_errors(rows) if row is not None)
+        documents = [_from_row(where, row, index, with_clusters) for index, (where, row) in enumerate(placed_rows)]
     else:
         name = source_name(source)
         lines = ((f"{name}, line {line_number}", line) for line_number, line in numbered_lines(source))

@@ -93,14 +93,14 @@ def occurrences(
                 candidates.append((index, sentence))
                 yield sentence
 
-    def wanted() -> Iterator[Sentence]:
+    def matching() -> Iterator[Sentence]:
         for split_sentence in tokenized(possible(), tokenizer):
             index, sentence = candidates.popleft()
             if positions := [position for position, word in enumerate(split_sentence.words) if word in words]:
                 waiting.append((index, split_sentence, positions))
                 yield sentence
 
-    for vectors in embed(wanted()):
+    for vectors in embed(matching()):
         index, sentence, positions = waiting.popleft()
         for position in positions:
             start, end = sentence.offsets[position]
@@ -111,7 +111,7 @@ def occurrences(
 def wanted_words(word: str | Collection[str]) -> frozenset[str]:
     """The words to look for, from one word or a collection of words."""
     words = [word] if isinstance(word, str) else word
-    if not isinstance(words, Collection) or not words or not all(isinstance(some, str) and some for some in words):
+    if not isinstance(words, Collection) or not words or not all(isinstance(item, str) and item for item in words):
         raise ValueError(f"`word` must be a word, or several in a list, found {word!r:.60}.")
     return frozenset(words)
 

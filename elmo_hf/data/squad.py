@@ -116,8 +116,8 @@ def _question(where: str, question: Any, context: str, title: str, with_answers:
     text = _text(where, question, "question")
     answers = None
     if with_answers:
-        given = [] if question.get("is_impossible") else _list(question, "answers", where)
-        answers = tuple(_answer(where, answer, context) for answer in given)
+        gold_answers = [] if question.get("is_impossible") else _list(question, "answers", where)
+        answers = tuple(_answer(where, answer, context) for answer in gold_answers)
         if not answers and "is_impossible" not in question:
             raise TextError(f'{where}: it has no answer, but is not marked with "is_impossible": {REMEDY}')
     return Question(str(question.get("id", "")), text, context, answers, title)

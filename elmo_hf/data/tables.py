@@ -221,13 +221,13 @@ def without_errors(items: Iterable[Item | TextError]) -> Iterator[Item]:
         yield item
 
 
-def find_column(row: Mapping[str, Any], wanted: str | None, usual: Sequence[str], where: str) -> str:
+def find_column(row: Mapping[str, Any], column: str | None, usual: Sequence[str], where: str) -> str:
     """The name of the wanted column, or the first of the usual names that the row has."""
-    for name in [wanted] if wanted is not None else usual:
+    for name in [column] if column is not None else usual:
         if name in row:
             return name
-    expected = repr(wanted) if wanted is not None else " or ".join(map(repr, usual))
-    suggestion = "" if wanted is None else did_you_mean(wanted, row)
+    expected = repr(column) if column is not None else " or ".join(map(repr, usual))
+    suggestion = "" if column is None else did_you_mean(column, row)
     raise TextError(f"{where}: there is no {expected}{suggestion}, only {', '.join(map(repr, row)) or 'nothing'}.")
 
 

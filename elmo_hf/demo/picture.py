@@ -98,11 +98,11 @@ def snippet(occurrence: Occurrence, width: int = 17) -> tuple[str, str, str]:
     if unicodedata.east_asian_width(occurrence.word[0]) == "W":
         width //= 2
     if len(before) > width:
-        kept = before[-width:]
-        before = "… " + (kept.partition(" ")[2] if " " in kept else kept)
+        shown = before[-width:]
+        before = "… " + (shown.partition(" ")[2] if " " in shown else shown)
     if len(after) > width:
-        kept = after[:width]
-        after = (kept.rpartition(" ")[0] if " " in kept else kept) + " …"
+        shown = after[:width]
+        after = (shown.rpartition(" ")[0] if " " in shown else shown) + " …"
     return before, occurrence.word, after
 
 

@@ -55,8 +55,8 @@ def similarities(uses: Uses) -> dict[str, list[float]]:
     pairs = list(combinations(range(len(uses.senses)), 2))
     means = {}
     for title, same in (("same meaning", True), ("different meanings", False)):
-        wanted = [cosines[:, a, b] for a, b in pairs if (uses.senses[a] == uses.senses[b]) is same]
-        means[title] = np.mean(wanted, axis=0).tolist()
+        of_pairs = [cosines[:, a, b] for a, b in pairs if (uses.senses[a] == uses.senses[b]) is same]
+        means[title] = np.mean(of_pairs, axis=0).tolist()
     return means
 
 

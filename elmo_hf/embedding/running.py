@@ -32,7 +32,7 @@ def run_sentences(
     output = _run(model, row, choice, token_type_ids=segments.to(model.device))
     layers = (layer.split(lengths) for layer in choice(output, lengths))
     layers_of_sentences = zip(*layers, strict=True)
-    return [some if boundaries else tuple(layer[1:-1] for layer in some) for some in layers_of_sentences]
+    return [layers if boundaries else tuple(layer[1:-1] for layer in layers) for layers in layers_of_sentences]
 
 
 @torch.no_grad()

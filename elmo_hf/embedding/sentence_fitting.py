@@ -56,9 +56,9 @@ def whitening(averages: np.ndarray, size: int | None = None) -> tuple[torch.Tens
     mean = averages.mean(axis=0, dtype=np.float64)
     centred = averages - mean
     variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
-    kept = [place for place in range(len(variances))[::-1][:size] if variances[place] > MIN_VARIANCE * variances[-1]]
-    variances, directions = variances[kept], directions[:, kept]
-    signs = np.sign(directions[np.abs(directions).argmax(axis=0), range(len(kept))])  # the solver's are arbitrary
+    largest = [place for place in range(len(variances))[::-1][:size] if variances[place] > MIN_VARIANCE * variances[-1]]
+    variances, directions = variances[largest], directions[:, largest]
+    signs = np.sign(directions[np.abs(directions).argmax(axis=0), range(len(largest))])  # the solver's are arbitrary
     return torch.from_numpy(mean).float(), torch.from_numpy(directions * signs / np.sqrt(variances)).float()
 
 

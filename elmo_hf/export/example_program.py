@@ -61,8 +61,8 @@ def _chosen(line: str, features: set[str]) -> str | None:
     """The line without its mark; `None` if it is not for these features."""
     if (match := MARK.match(line)) is None:
         return line
-    wanted = match["features"].split(", ")
-    fits = all((name.removeprefix("not ") in features) != name.startswith("not ") for name in wanted)
+    conditions = match["features"].split(", ")
+    fits = all((name.removeprefix("not ") in features) != name.startswith("not ") for name in conditions)
     return match["line"] if fits else None
 
 

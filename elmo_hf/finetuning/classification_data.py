@@ -122,14 +122,14 @@ class _Columns(NamedTuple):
     label: str | int | None
     names_at: str | None = None
 
-    def value(self, row: dict[str, Any], wanted: str | int | None, usual: Sequence[str], where: str) -> Any:
+    def value(self, row: dict[str, Any], column: str | int | None, usual: Sequence[str], where: str) -> Any:
         """The value of a row in a column."""
-        if isinstance(wanted, int):
-            if not -len(row) <= wanted < len(row):
-                raise TextError(f"{where}: there is no column {wanted}, only {len(row)}, counted from 0.")
-            return list(row.values())[wanted]
+        if isinstance(column, int):
+            if not -len(row) <= column < len(row):
+                raise TextError(f"{where}: there is no column {column}, only {len(row)}, counted from 0.")
+            return list(row.values())[column]
         try:
-            return row[find_column(row, wanted, usual, self.names_at or where)]
+            return row[find_column(row, column, usual, self.names_at or where)]
         except TextError as error:
             if self.names_at is None:
                 raise

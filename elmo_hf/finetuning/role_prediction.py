@@ -39,18 +39,18 @@ def read_marked_predicates(text: str, tokenizer: ElmoTokenizer | None) -> RoleSe
     return RoleSentence(words, predicates)
 
 
-def predicate_labels(tagger: ElmoForTokenClassification, given: Collection[str] = ()) -> set[str]:
+def predicate_labels(tagger: ElmoForTokenClassification, tags: Collection[str] = ()) -> set[str]:
     """
     The labels of a tagger that mean a predicate.
 
     Args:
-        given: The labels, if known. Default: those of verbs (`VERB`, `V`, `B-V`, or `VB` and a letter).
+        tags: The labels, if known. Default: those of verbs (`VERB`, `V`, `B-V`, or `VB` and a letter).
     """
     names = tagger.config.label_names
-    for name in given:
+    for name in tags:
         if name not in names:
             raise ModelError(f"The tagger has no tag {name!r}{did_you_mean(name, names)}: it has {', '.join(names)}.")
-    labels = set(given) or {name for name in names if VERB.fullmatch(name)}
+    labels = set(tags) or {name for name in names if VERB.fullmatch(name)}
     if not labels:
         raise ModelError(
             f"None of the tagger's tags is known to mean a verb ({', '.join(names)}): name some with --predicate-tag."
@@ -73,9 +73,9 @@ def mark_found_predicates(
         labels: The tags of predicates, see [`predicate_labels`].
     """
     labels = predicate_labels(tagger, labels)
-    given, read = itertools.tee(sentences)
+    waiting, read = itertools.tee(sentences)
     tagged = predict_tags(tagger, tokenizer, (sentence.words for sentence in read), batch_size)
-    for sentence, (_, tags) in zip(given, tagged, strict=True):
+    for sentence, (_, tags) in zip(waiting, tagged, strict=True):
         predicates = [place for place, tag in enumerate(tags or ()) if tag in labels]
         yield sentence if sentence.predicates else sentence._replace(predicates=predicates)
 

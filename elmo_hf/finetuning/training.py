@@ -86,10 +86,10 @@ def build_head(
     finally:
         logging.getLogger("transformers").setLevel(level)
     if vectors is not None:
-        given = torch.from_numpy(vectors.vectors)
-        is_given = ~given.isnan().any(dim=1)
+        values = torch.from_numpy(vectors.vectors)
+        is_known = ~values.isnan().any(dim=1)
         with torch.no_grad():
-            model.word_vectors.weight[: len(given)][is_given] = given[is_given]
+            model.word_vectors.weight[: len(values)][is_known] = values[is_known]
     return model, tokenizer
 
 

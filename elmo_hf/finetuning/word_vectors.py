@@ -27,14 +27,14 @@ class WordVectors(NamedTuple):
     vectors: np.ndarray
 
 
-def read_vectors(path: str, wanted: set[str], max_words: int) -> dict[str, np.ndarray]:
+def read_vectors(path: str, words: set[str], max_words: int) -> dict[str, np.ndarray]:
     """
     Reads vectors from a text file with a word and its values per line. The first line of word2vec files, which holds
     the counts, is skipped.
 
     Args:
         path: The file, plain or compressed.
-        wanted: Words to read wherever they are in the file.
+        words: Words to read wherever they are in the file.
         max_words: The number of lines from which all words are read: frequent words come first in these files.
     """
     vectors: dict[str, np.ndarray] = {}
@@ -53,7 +53,7 @@ def read_vectors(path: str, wanted: set[str], max_words: int) -> dict[str, np.nd
             expected = f"a word and {size} numbers, as in line {first}," if is_later else "a word and its numbers"
             raise TextError(f"{path}, line {line_number}: {expected} should be here, found {line!r:.60}.")
         word = " ".join(word_parts)
-        if line_number > max_words and word not in wanted:
+        if line_number > max_words and word not in words:
             continue
         try:
             vectors.setdefault(word, np.array(values, dtype=np.float32))

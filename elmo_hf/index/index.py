@@ -119,8 +119,8 @@ class ElmoIndex:
             finally:
                 writer.close()
             if not writer.occurrences:
-                wanted = "no word at all" if words is None else f"none of the words {', '.join(words)}"
-                raise TextError(f"The text has {wanted}: there is nothing to index.")
+                what = "no word at all" if words is None else f"none of the words {', '.join(words)}"
+                raise TextError(f"The text has {what}: there is nothing to index.")
             info = {
                 "format": FORMAT,
                 "model": _name(embedder),
@@ -164,7 +164,7 @@ class ElmoIndex:
         place = self._files.place(row)
         vector = self._files.vectors[row].astype(np.float32)
         word = place.sentence[place.start : place.end]
-        return Occurrence(word, vector, place.sentence, place.start, place.end, place.number, place.position)
+        return Occurrence(word, vector, place.sentence, place.start, place.end, place.sentence_index, place.position)
 
     # ---- searching
 
@@ -244,7 +244,7 @@ def _embedded(
                 indices.append(index)
                 yield sentence
 
-    def wanted() -> Iterator[list[str]]:
+    def matching() -> Iterator[list[str]]:
         for sentence in embedder.tokenize(possible()):
             index = indices.popleft()
             positions = [place for place, word in enumerate(sentence.words) if keys is None or word_key(word) in keys]
@@ -252,7 +252,7 @@ def _embedded(
                 waiting.append((index, sentence, positions))
                 yield sentence.words
 
-    for vectors in embedder.embed_iter(wanted(), layers, progress=progress):
+    for vectors in embedder.embed_iter(matching(), layers, progress=progress):
         yield *waiting.popleft(), vectors
 
 

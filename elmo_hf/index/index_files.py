@@ -100,13 +100,13 @@ class IndexWriter:
         """The number of sentences written."""
         return self._sentences.rows
 
-    def add(self, sentence: str, number: int, words: list[tuple[int, int, int]], vectors: np.ndarray):
+    def add(self, sentence: str, sentence_index: int, words: list[tuple[int, int, int]], vectors: np.ndarray):
         """
         Adds the words of a sentence.
 
         Args:
             sentence: The text of the sentence.
-            number: The index of the sentence in the corpus.
+            sentence_index: The index of the sentence in the corpus.
             words: The position, start and end of each word in the sentence.
             vectors: The unit vectors of the words, `(words, size)`.
         """
@@ -114,7 +114,7 @@ class IndexWriter:
         self._occurrences.append(np.array(places, OCCURRENCE))
         self._vectors.append(vectors)
         line = _encode(sentence)
-        self._sentences.append(np.array([(self._bytes, self._bytes + len(line), number)], SENTENCE))
+        self._sentences.append(np.array([(self._bytes, self._bytes + len(line), sentence_index)], SENTENCE))
         self._bytes += self._text.write(line + b"\n")
 
     def close(self):
@@ -131,13 +131,13 @@ class Place(NamedTuple):
 
     Attributes:
         sentence: The text of the sentence.
-        number: The index of the sentence in the corpus.
+        sentence_index: The index of the sentence in the corpus.
         position: The index of the word in the sentence.
         start, end: The offsets of the word in the sentence.
     """
 
     sentence: str
-    number: int
+    sentence_index: int
     position: int
     start: int
     end: int
@@ -171,12 +171,12 @@ class IndexFiles:
         """The place of the occurrence in a row."""
         _, _, position, start, end = self._places[row].item()
         with self._damage(OCCURRENCES):
-            first, last, number = self._sentences[int(self._places[row]["sentence"])].item()
+            first, last, sentence_index = self._sentences[int(self._places[row]["sentence"])].item()
         with self._damage(TEXT):
             sentence = self._text[first:last].tobytes().decode("utf-8", "surrogatepass")
             if not start <= end <= len(sentence):
                 raise ValueError("the place of a word")
-        return Place(sentence, number, position, start, end)
+        return Place(sentence, sentence_index, position, start, end)
 
     def _open(self, name: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         with self._damage(name):

@@ -44,8 +44,8 @@ def _embed_marked(embedder: "ElmoEmbedder", marked: MarkedWord, index: ElmoIndex
     if vector is None:
         (tokenized,) = embedder.tokenize([marked.sentence])
         near = [
-            some
-            for some, (start, end) in zip(tokenized.words, tokenized.offsets, strict=True)
+            near_word
+            for near_word, (start, end) in zip(tokenized.words, tokenized.offsets, strict=True)
             if end > marked.start and start < max(marked.end, marked.start + 1)
         ]
         raise TextError(f"{word!r:.100} is not one word: the tokenizer reads {' | '.join(near) or 'none'} there.")
@@ -56,9 +56,9 @@ def _check_layers(embedder: "ElmoEmbedder", query: Occurrence, index: ElmoIndex)
     """Raises an error if the vector of an occurrence does not come from the layers of the index."""
     as_given = [query.sentence, query.sentence.split(" ")]  # it was a text, or a list of words joined by blanks
     vectors = [_vector_at(embedder, sentence, query.start, query.end, index) for sentence in as_given]
-    given = np.asarray(query.vector)
+    query_vector = np.asarray(query.vector)
     for vector in vectors:
-        if vector is not None and given.shape == vector.shape and _cosine(given, vector) > ALIKE:
+        if vector is not None and query_vector.shape == vector.shape and _cosine(query_vector, vector) > ALIKE:
             return
     raise ModelError(
         f"The vector of {query.word!r:.100} is not what layers={index.layers!r} give, of which the index "

@@ -132,12 +132,12 @@ class ElmoEntities(TaggerComponent):
     def _annotate(self, docs: Sequence[Doc]):
         for doc, tagged in list(self._tagged(docs)):
             taken = {token.i for entity in doc.ents for token in entity}
-            found = [
+            entities = [
                 Span(doc, words[start].i, words[stop - 1].i + 1, label=label)
                 for words, tags in tagged
                 for start, stop, label in tag_spans(tags)
             ]
-            doc.set_ents([*doc.ents, *(span for span in found if taken.isdisjoint(range(span.start, span.end)))])
+            doc.set_ents([*doc.ents, *(span for span in entities if taken.isdisjoint(range(span.start, span.end)))])
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Precision, recall and F1 of the entities, for `nlp.evaluate`."""

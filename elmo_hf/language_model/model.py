@@ -108,9 +108,9 @@ class ElmoLanguageModel:
         labels = rows.labels()
         scores = [np.zeros(direction.shape) for direction in labels]  # at the position of the prediction
         for direction, piece, top in rows.read(self.model.elmo, self.model.config.directions):
-            wanted = labels[direction][:, piece]
-            chosen = wanted != NO_LABEL
-            log_probs = self.model.softmax.label_log_probs(top[chosen.to(top.device)], wanted[chosen].to(top.device))
+            targets = labels[direction][:, piece]
+            chosen = targets != NO_LABEL
+            log_probs = self.model.softmax.label_log_probs(top[chosen.to(top.device)], targets[chosen].to(top.device))
             scores[direction][:, piece][chosen.numpy()] = log_probs.cpu().double().numpy()  # some devices lack float64
         unknown = (rows.ids == self.tokenizer.unk_token_id)[rows.places].numpy()
         return [

@@ -17,7 +17,7 @@ KERNELS = (
 
 
 @contextmanager
-def compiled_kernels(wanted: bool = True) -> Generator[None]:
+def compiled_kernels(enabled: bool = True) -> Generator[None]:
     """
     Inside the `with` block, the element-wise parts of the LSTM and the softmax are compiled when they first run: one
     pass over memory instead of many. On a CPU this needs a C++ compiler.
@@ -25,7 +25,7 @@ def compiled_kernels(wanted: bool = True) -> Generator[None]:
     plain = [getattr(module, name) for module, name, _ in KERNELS]
     try:
         for (module, name, dynamic), function in zip(KERNELS, plain, strict=True):
-            setattr(module, name, torch.compile(function, dynamic=dynamic) if wanted else function)
+            setattr(module, name, torch.compile(function, dynamic=dynamic) if enabled else function)
         yield
     finally:
         for (module, name, _), function in zip(KERNELS, plain, strict=True):

@@ -32,9 +32,9 @@ class History:
         """Removes the records after a step, since a resumed run repeats these steps."""
         if not self.accelerator.is_main_process or not self.path.exists():
             return
-        kept = [line for line, record in history_lines(self.path) if record["step"] <= step]
+        lines = [line for line, record in history_lines(self.path) if record["step"] <= step]
         temporary = self.path.with_suffix(".tmp")
-        temporary.write_text("".join(kept), encoding="utf-8")
+        temporary.write_text("".join(lines), encoding="utf-8")
         os.replace(temporary, self.path)
 
 

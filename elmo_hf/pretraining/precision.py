@@ -24,16 +24,16 @@ raise SystemExit(0 if seconds(torch.bfloat16) < 0.6 * seconds(torch.float32) els
 """
 
 
-def choose_precision(wanted: str) -> str:
+def choose_precision(precision: str) -> str:
     """
     Resolves "auto" to "bf16" if bf16 products are fast on this machine, else to "no". A GPU is asked whether it
     supports bf16; on a CPU a trial of a few seconds decides. Other values are returned unchanged, with a warning if
     bf16 is slow here.
     """
-    if wanted == "bf16" and not torch.accelerator.is_available() and not bf16_is_fast():
+    if precision == "bf16" and not torch.accelerator.is_available() and not bf16_is_fast():
         logger.warning("This processor has no fast bf16 products: training is not faster here in bf16 than in fp32.")
-    if wanted != "auto":
-        return wanted
+    if precision != "auto":
+        return precision
     if torch.accelerator.is_available():
         return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
     return "bf16" if subprocess.run([sys.executable, "-c", PROBE], capture_output=True).returncode == 0 else "no"

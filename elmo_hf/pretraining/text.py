@@ -62,15 +62,15 @@ class Corpus:
     ):
         if max_sentences < 1:
             raise ValueError(f"`max_sentences` must be 1 or more, found {max_sentences}.")
-        given: list[Source] = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
-        if not given:
+        source_list: list[Source] = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+        if not source_list:
             raise TextError("No text was given: name files, folders, glob patterns or datasets.")
-        all_shards = [shard for source in given for shard in _find_shards(source, column, split)]
+        all_shards = [shard for source in source_list for shard in _find_shards(source, column, split)]
         shards: dict[object, _Shard] = {}
         for shard in sorted(all_shards, key=lambda shard: shard.name):
             shards.setdefault(shard.identity, shard)
         self._shards = list(shards.values())
-        self._sources = ", ".join(os.fspath(source) for source in given)
+        self._sources = ", ".join(os.fspath(source) for source in source_list)
         self._max_sentences = max_sentences
         self.shards = [shard.name for shard in self._shards]
 

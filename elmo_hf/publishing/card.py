@@ -105,8 +105,8 @@ def _metadata(folder: Path, config: ElmoConfig, records: Records, name: str, sai
     if (run := records.pretraining) is not None:
         known["datasets"] = [source for source in run["text"]["text"] if is_hub_name(source)]
     old = read_metadata(folder)
-    kept = {entry: value for entry, value in old.items() if entry not in MADE}
-    chosen = known | kept | {entry: value for entry, value in said.items() if value}
+    by_hand = {entry: value for entry, value in old.items() if entry not in MADE}
+    chosen = known | by_hand | {entry: value for entry, value in said.items() if value}
     results = _evaluation(config, records)
     return ModelCardData(
         **{entry: value for entry, value in chosen.items() if value},

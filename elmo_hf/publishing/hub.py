@@ -193,8 +193,8 @@ def _patiently(call: Callable[[], T], also_when_broken: bool = True) -> T:
 
 
 def _wanted_pause(error: HfHubHTTPError, pause: float) -> float:
-    wanted = error.response.headers.get("Retry-After", "")
-    return min(float(wanted), LONGEST_PAUSE) if wanted.isdecimal() else pause
+    retry_after = error.response.headers.get("Retry-After", "")
+    return min(float(retry_after), LONGEST_PAUSE) if retry_after.isdecimal() else pause
 
 
 def _status(error: HfHubHTTPError) -> int | None:

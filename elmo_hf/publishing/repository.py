@@ -88,8 +88,8 @@ def check_model(folder: Path):
         files = [str(path) for path in sorted(folder.glob(WEIGHTS))]
         if (folder / INDEX).exists():
             check_index(folder / INDEX)
-            wanted = {folder / file for file in read_json_object(folder / INDEX)["weight_map"].values()}
-            if missing := sorted(path.name for path in wanted if not path.exists()):
+            shards = {folder / file for file in read_json_object(folder / INDEX)["weight_map"].values()}
+            if missing := sorted(path.name for path in shards if not path.exists()):
                 raise ModelError(f"{folder} lacks {', '.join(missing)}, which {INDEX} names: save the model again.")
         _check_weights(config, tensor_shapes(files))
         ElmoTokenizer.from_pretrained(folder)

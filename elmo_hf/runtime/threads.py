@@ -42,26 +42,26 @@ class CpuSlots:
         if getattr(self._inside, "call", False):
             yield
             return
-        wanted = torch.get_num_threads()
-        self._wait_for(wanted)
+        slots = torch.get_num_threads()
+        self._wait_for(slots)
         self._inside.call = True
         try:
             yield
         finally:
             self._inside.call = False
             with self._changed:
-                self._taken -= wanted
+                self._taken -= slots
                 self._changed.notify_all()
 
-    def _wait_for(self, wanted: int):
+    def _wait_for(self, slots: int):
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
             try:
                 self._changed.wait_for(
-                    lambda: self._waiting[0] is ticket and (not self._taken or self._taken + wanted <= self._cores)
+                    lambda: self._waiting[0] is ticket and (not self._taken or self._taken + slots <= self._cores)
                 )
-                self._taken += wanted
+                self._taken += slots
             finally:
                 self._waiting.remove(ticket)
                 self._changed.notify_all()

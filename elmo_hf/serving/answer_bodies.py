@@ -29,7 +29,7 @@ def array_pieces(array: np.ndarray) -> Iterator[bytes]:
         return
     if array.ndim == 2:
         rows = (array[start : start + ROWS] for start in range(0, len(array), ROWS))
-        yield from _list_pieces([json_of(np.ascontiguousarray(some))[1:-1]] for some in rows)
+        yield from _list_pieces([json_of(np.ascontiguousarray(block))[1:-1]] for block in rows)
         return
     yield from _list_pieces(array_pieces(part) for part in array)
 

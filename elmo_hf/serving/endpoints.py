@@ -108,8 +108,8 @@ class Endpoints:
             tagged: list[TaggedText] = await self._compute(request, model, body.sentences())
             return body, model, [tagged_words(each, body.parameters) for each in tagged]
         texts = body.labelled_texts(pairs=bool(model.head.config.text_pairs))
-        found = await self._compute(request, model, texts)
-        return body, model, [label_scores(each, body.parameters.top_k) for each in found]
+        labelled = await self._compute(request, model, texts)
+        return body, model, [label_scores(each, body.parameters.top_k) for each in labelled]
 
     async def first_model(self, request: Request) -> Response:
         """What the first model does, or the one that the query names, as Hugging Face's Inference API answers."""

@@ -78,8 +78,8 @@ class Gate:
     def _check_key(self, scope: Scope):
         if self._digest is None or scope["path"] in OPEN_ROUTES:
             return
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, key = given.partition(b" ")
+        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, key = authorization.partition(b" ")
         # Digests have one length, and are compared in constant time.
         matches = hmac.compare_digest(hashlib.sha256(key.strip()).digest(), self._digest)
         if scheme.lower() != b"bearer" or not matches:

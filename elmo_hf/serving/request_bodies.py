@@ -130,8 +130,8 @@ class PredictBody(RequestBody):
             parts = [item.text, item.text_pair] if isinstance(item, TextPair) else item
             parts = [part for part in ([parts] if isinstance(parts, str) else parts) if part is not None]
             if len(parts) != 1 + pairs:
-                wanted = 'pairs of texts: {"text": …, "text_pair": …}' if pairs else "single texts"
-                raise invalid(f"`inputs[{place}]` has {len(parts)} text(s), and this model classifies {wanted}.")
+                expected = 'pairs of texts: {"text": …, "text_pair": …}' if pairs else "single texts"
+                raise invalid(f"`inputs[{place}]` has {len(parts)} text(s), and this model classifies {expected}.")
             texts.append(LabelledText(*parts))
         return texts
 

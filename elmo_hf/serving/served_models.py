@@ -146,11 +146,11 @@ class TaggingModel:
         results: list[Any] = [
             beyond_limits([len(sentence.words) for sentence in own], self.limits) for own in sentences
         ]
-        kept = [place for place, refusal in enumerate(results) if refusal is None]
-        words = [sentence.words for place in kept for sentence in sentences[place]]
-        found = predict_scored_tags(self.head, self.tokenizer, words, _batch_size(map(len, words)))
-        for place in kept:
-            pairs = zip(sentences[place], found, strict=False)  # no more of `found` than there are sentences
+        accepted = [place for place, refusal in enumerate(results) if refusal is None]
+        words = [sentence.words for place in accepted for sentence in sentences[place]]
+        tagged_texts = predict_scored_tags(self.head, self.tokenizer, words, _batch_size(map(len, words)))
+        for place in accepted:
+            pairs = zip(sentences[place], tagged_texts, strict=False)  # no more of them than there are sentences
             results[place] = [TaggedText(sentence, tagged.tags or [], scores) for sentence, (tagged, scores) in pairs]
         return results
 
@@ -173,12 +173,12 @@ class ClassifyingModel:
         with _text_errors():
             lengths = [[self._length(text) for text in job.texts] for job in jobs]
         results: list[Any] = [beyond_limits(own, self.limits) for own in lengths]
-        kept = [place for place, refusal in enumerate(results) if refusal is None]
-        batch_size = _batch_size(length for place in kept for length in lengths[place])
-        texts = (text for place in kept for text in jobs[place].texts)
-        found = predict_labels(self.head, self.tokenizer, texts, batch_size)
-        for place in kept:
-            results[place] = [next(found) for _ in jobs[place].texts]
+        accepted = [place for place, refusal in enumerate(results) if refusal is None]
+        batch_size = _batch_size(length for place in accepted for length in lengths[place])
+        texts = (text for place in accepted for text in jobs[place].texts)
+        labels = predict_labels(self.head, self.tokenizer, texts, batch_size)
+        for place in accepted:
+            results[place] = [next(labels) for _ in jobs[place].texts]
         return results
 
     def _length(self, text: LabelledText) -> int:

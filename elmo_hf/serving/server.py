@@ -67,12 +67,12 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         """As uvicorn does, but a stop by a signal is a normal end of the process."""
         in_main_thread = threading.current_thread() is threading.main_thread()  # others cannot have handlers
-        handlers = {number: signal.signal(number, self.handle_exit) for number in SIGNALS if in_main_thread}
+        handlers = {signum: signal.signal(signum, self.handle_exit) for signum in SIGNALS if in_main_thread}
         try:
             yield
         finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            for signum, handler in handlers.items():
+                signal.signal(signum, handler)
 
 
 def serve(

@@ -21,10 +21,10 @@ def checked_text(text: str | None, name: str, characters: int = CHARACTERS) -> s
 
 def checked_lines(text: str | None, name: str, lines: int) -> list[str]:
     """The lines of a text that are not blank, if there are not too many."""
-    kept = [line.strip() for line in checked_text(text, name).splitlines() if line.strip()]
-    if len(kept) > lines:
-        raise TextError(f"{name} has {counted(len(kept), 'line')}; this page accepts at most {lines}.")
-    return kept
+    nonblank = [line.strip() for line in checked_text(text, name).splitlines() if line.strip()]
+    if len(nonblank) > lines:
+        raise TextError(f"{name} has {counted(len(nonblank), 'line')}; this page accepts at most {lines}.")
+    return nonblank
 
 
 __all__ = ["CHARACTERS", "LINES", "SENTENCES", "UPLOAD_BYTES", "WORD_CHARACTERS", "checked_lines", "checked_text"]

@@ -44,10 +44,10 @@ def mix_layers(model: PageModel, text: str, gamma: float, weights: Sequence[floa
         gamma: What the mix is multiplied by.
         weights: One per layer, not negative. Only their ratios matter.
     """
-    given = np.array(weights, dtype=np.float32)
-    if given.min() < 0 or not given.sum() > 0:
+    weight_array = np.array(weights, dtype=np.float32)
+    if weight_array.min() < 0 or not weight_array.sum() > 0:
         raise TextError("All weights are 0: give at least one layer a weight above 0.")
-    shares = given / given.sum()
+    shares = weight_array / weight_array.sum()
     use = model.marked_use(text)
     vector = np.tensordot(shares, use.vector, 1)  # (size,)
     corpus = unit(np.tensordot(shares, model.words.layers, 1))  # (words, size)
