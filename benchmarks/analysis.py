@@ -115,12 +115,12 @@ def compare_mixer_rates(corpora: Path, work: Path):
         command = [sys.executable, "-m", "elmo_hf.cli", "finetune", "tagging", "--out", str(slow), *start]
         subprocess.run(command, check=True)
     rates = {LEARNING_RATE: slow, LEARNING_RATE * MIXER_RATE_FACTOR: fast}
-    found = []
+    records = []
     for rate, folder in rates.items():
         seeds = json.loads((folder / "results.json").read_text("utf-8"))["seeds"]
         mixes = [seed["mix"]["input"] for seed in seeds]
-        found.append({"rate": rate, "mixes": mixes, "accuracy": [seed["test"]["accuracy"] for seed in seeds]})
-    numbers.write_text(json.dumps({"rates": found}), "utf-8")
+        records.append({"rate": rate, "mixes": mixes, "accuracy": [seed["test"]["accuracy"] for seed in seeds]})
+    numbers.write_text(json.dumps({"rates": records}), "utf-8")
 
 
 def main():

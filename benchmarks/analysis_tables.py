@@ -57,14 +57,14 @@ def samples(results: dict[str, Any]) -> str:
 
 def layers(results: dict[str, Any]) -> str:
     """The similarities of each layer, and of the mix."""
-    found = results["similarity"]
-    names = found["representations"]
+    similarity = results["similarity"]
+    names = similarity["representations"]
     measures = {
-        "mean length": found["norms"],
-        "anisotropy": found["anisotropy"],
-        "self-similarity": found["self_similarity"],
-        "intra-sentence similarity": found["intra_sentence"],
-    } | {f"cosine to {name}": row for name, row in zip(names, found["between"], strict=True)}
+        "mean length": similarity["norms"],
+        "anisotropy": similarity["anisotropy"],
+        "self-similarity": similarity["self_similarity"],
+        "intra-sentence similarity": similarity["intra_sentence"],
+    } | {f"cosine to {name}": row for name, row in zip(names, similarity["between"], strict=True)}
     return markdown(["", *names], [[name, *(f"{value:.2f}" for value in row)] for name, row in measures.items()])
 
 
@@ -77,10 +77,10 @@ def learned_mix(results: dict[str, Any]) -> str:
 def mixers(results: dict[str, Any]) -> str:
     """Mixes and accuracies of a tagger by the learning rate of its mixer, the mean over the seeds with the range."""
     rows = []
-    for found in results["rates"]:
-        values = [*np.array(found["mixes"]).T, 100 * np.array(found["accuracy"])]
+    for record in results["rates"]:
+        values = [*np.array(record["mixes"]).T, 100 * np.array(record["accuracy"])]
         digits = [2] * (len(values) - 1) + [1]
-        rows.append([f"{found['rate']:g}", *map(_mean_and_range, values, digits)])
+        rows.append([f"{record['rate']:g}", *map(_mean_and_range, values, digits)])
     names = _layer_names(results["rates"][0]["mixes"][0])
     return markdown(["learning rate of the mixer", *names, "accuracy, test"], rows)
 

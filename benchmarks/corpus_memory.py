@@ -50,9 +50,9 @@ def benchmark(words: int, formats: list[str], options: list[str]) -> list[dict[s
     with tempfile.TemporaryDirectory() as folder, tqdm(total=2 * len(formats), unit="run") as bar:
         for name in formats:
             megabytes = []
-            for number in (words, TIMES * words):
-                text, out = Path(folder) / "text.txt", Path(folder) / str(number)
-                write_text(text, number)
+            for count in (words, TIMES * words):
+                text, out = Path(folder) / "text.txt", Path(folder) / str(count)
+                write_text(text, count)
                 megabytes.append(peak(["embed", str(text), "--out", str(out), "--format", name, *options]))
                 for path in out.parent.glob(f"{out.name}*"):
                     path.unlink()

@@ -78,11 +78,11 @@ def _write(out: str, batches: Iterator[tuple[list[list[str]], np.ndarray]]):
     import h5py
 
     with h5py.File(out, "w") as file:
-        number = 0
+        sentence_index = 0
         for sentences, layers in batches:
             for words, vectors in zip(sentences, layers, strict=True):
-                file.create_dataset(str(number), data=vectors[:, : len(words)])
-                number += 1
+                file.create_dataset(str(sentence_index), data=vectors[:, : len(words)])
+                sentence_index += 1
 
 
 class Commands:

@@ -121,9 +121,9 @@ class Level:
             + self.discounts[2] * per_context(self.counts == 2)
             + self.discounts[3] * per_context(self.counts >= 3)
         )
-        kept = counts - self.discounts[np.minimum(counts, 3)]
+        discounted = counts - self.discounts[np.minimum(counts, 3)]
         probabilities = lower.copy()
-        probabilities[seen] = (kept + freed * lower[seen]) / per_context(self.counts)
+        probabilities[seen] = (discounted + freed * lower[seen]) / per_context(self.counts)
         return probabilities
 
 

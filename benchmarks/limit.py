@@ -67,12 +67,12 @@ def products_of(config: ElmoConfig, char_ids: np.ndarray, packs: bool = True) ->
     products = []
     chunks = []
     for first in range(0, distinct, ROWS_PER_BLOCK if packs else max(distinct, 1)):  # packed, so many words at a time
-        some = lengths[first : first + ROWS_PER_BLOCK] if packs else lengths
-        chunks += word_chunks(some.tolist(), WINDOWS_PER_CHUNK)
+        block_lengths = lengths[first : first + ROWS_PER_BLOCK] if packs else lengths
+        chunks += word_chunks(block_lengths.tolist(), WINDOWS_PER_CHUNK)
     for first, end, longest in chunks:
         slots = min(longest + widest, char_ids.shape[-1])
-        for width, number in config.char_filters:
-            shape = Shape((end - first) * (slots - width + 1), width * config.char_embedding_size, number, 1)
+        for width, count in config.char_filters:
+            shape = Shape((end - first) * (slots - width + 1), width * config.char_embedding_size, count, 1)
             products.append(Product(f"filters of {width}", shape))
     features, size, cells = config.char_feature_size, config.output_size, config.cell_size
     for layer, part in itertools.product(range(config.num_highway_layers), ("carry", "transform")):

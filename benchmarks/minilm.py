@@ -89,10 +89,10 @@ def measure(repeats: int, count: int) -> dict[str, dict]:
     for _ in range(repeats):
         for name in SIDES:
             command = [sys.executable, "-m", "benchmarks.minilm", "--side", name, "--sentences", str(count)]
-            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            record = results.setdefault(name, {"parameters": found["parameters"], "words/s": {}, "megabytes": []})
-            record["megabytes"].append(found["megabytes"])
-            for setting, speed in found["words/s"].items():
+            answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            record = results.setdefault(name, {"parameters": answer["parameters"], "words/s": {}, "megabytes": []})
+            record["megabytes"].append(answer["megabytes"])
+            for setting, speed in answer["words/s"].items():
                 record["words/s"].setdefault(setting, []).append(speed)
     return results
 

@@ -149,8 +149,8 @@ def benchmark(model: str, repeats: int) -> dict[str, Any]:
         for _ in range(repeats):
             for side in SIDES:
                 command = [sys.executable, "-m", "benchmarks.onnx", "--side", side, "--folder", name]
-                found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-                for size, value in found.items():
+                answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                for size, value in answer.items():
                     seconds[side][size].append(value)
         megabytes = {
             side: (folder / side.split()[1] / "model.onnx").stat().st_size / 1e6 for side in SIDES if "onnx" in side
@@ -178,12 +178,12 @@ def print_results(results: list[dict[str, Any]]):
         [
             result["model"],
             side,
-            f"{found['largest difference']:.1e}",
-            ", ".join(f"{cosine:.4f}" for cosine in found["smallest cosines"]),
-            ", ".join(f"{cosine:.4f}" for cosine in found["mean cosines"]),
+            f"{differences['largest difference']:.1e}",
+            ", ".join(f"{cosine:.4f}" for cosine in differences["smallest cosines"]),
+            ", ".join(f"{cosine:.4f}" for cosine in differences["mean cosines"]),
         ]
         for result in results
-        for side, found in result["compared"].items()
+        for side, differences in result["compared"].items()
     ]
     header = ["model", "side", "largest difference", "smallest cosine by layer", "mean cosine by layer"]
     print(table(header, lines), end="\n\n")

@@ -46,15 +46,15 @@ class Peer:
         """The Python of the peer's environment, which is made at the first call and when Python or the pins change."""
         folder = ENVIRONMENTS / self.name
         python, stamp = folder / "bin" / "python", folder / "installed.json"
-        wanted = json.dumps([sys.version, self.requirements, self.bare_requirements])
-        if not (python.exists() and stamp.exists() and stamp.read_text() == wanted):
+        description = json.dumps([sys.version, self.requirements, self.bare_requirements])
+        if not (python.exists() and stamp.exists() and stamp.read_text() == description):
             print(f"Installing {self.name} into {folder.relative_to(ROOT)} ...", file=sys.stderr)
             self._run(sys.executable, "-m", "venv", "--clear", folder)
             pip = python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"
             self._run(*pip, *self.requirements)
             if self.bare_requirements:
                 self._run(*pip, "--no-deps", *self.bare_requirements)
-            stamp.write_text(wanted)  # last: an interrupted installation starts over
+            stamp.write_text(description)  # last: an interrupted installation starts over
         return python
 
     def _run(self, *command: str | Path):

@@ -53,8 +53,8 @@ def lstm(
     weight, bias = torch.cat([layer.input_weight[direction], layer.recurrent_weight[direction]]), layer.bias[direction]
     outputs = []
     for word in range(inputs.shape[1]):
-        there, kept = mask[:, word, None], keep[:, word, None]
-        hidden, cell = hidden * kept, cell * kept
+        there, keep_word = mask[:, word, None], keep[:, word, None]
+        hidden, cell = hidden * keep_word, cell * keep_word
         gates = torch.cat([inputs[:, word], hidden], dim=1) @ weight + bias
         i, j, f, o = gates.chunk(4, dim=1)
         new_cell = torch.sigmoid(f + layer.forget_bias) * cell + torch.sigmoid(i) * torch.tanh(j)

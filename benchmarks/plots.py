@@ -33,8 +33,8 @@ def draw_lines(title: str, x_name: str, y_name: str, curves: Mapping[str, Points
         raise ValueError(f"There is nothing to draw for {title!r}.")
     axes = _Axes([x for x, _ in points], [y for _, y in points])
     lines = [_text(LEFT, 24, title, "start", bold=True), *axes.frame(x_name, y_name)]
-    for number, (name, curve) in enumerate(curves.items()):
-        lines += axes.curve(name, curve, COLOURS[number % len(COLOURS)], TOP + 14 + 22 * number)
+    for index, (name, curve) in enumerate(curves.items()):
+        lines += axes.curve(name, curve, COLOURS[index % len(COLOURS)], TOP + 14 + 22 * index)
     body = "\n".join(f"  {line}" for line in lines)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
@@ -92,7 +92,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
     powers = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)) + 1)
     factors = [1, 2, 5] if len(powers) < 5 else [1]
     numbers = [factor * 10.0**power for power in powers for factor in factors]
-    return [number for number in numbers if low - 1e-9 <= math.log(number) <= high + 1e-9]
+    return [tick for tick in numbers if low - 1e-9 <= math.log(tick) <= high + 1e-9]
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", *, bold: bool = False) -> str:

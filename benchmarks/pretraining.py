@@ -56,10 +56,10 @@ class Result:
     difference: float | None = None
 
 
-def write_windows(folder: Path, size: Size, number: int) -> list[str]:
+def write_windows(folder: Path, size: Size, count: int) -> list[str]:
     """Consecutive windows as files, the same for all sides."""
     streams, files = streams_of_text(size), []
-    for index in range(number):
+    for index in range(count):
         window = streams.take()
         assert window is not None
         files.append(str(folder / f"window-{index}.npz"))
@@ -92,7 +92,7 @@ def measure(name: str, sides: list[str], options: argparse.Namespace, facts: dic
     """The steps of one size, the first ones left out."""
     size = SIZES[name]
     result = Result(name, WINDOW * size.streams, {side: [] for side in sides}, {}, {})
-    groups = [[side] for side in sides] if size.apart else [sides]
+    groups = [[side] for side in sides] if size.one_at_a_time else [sides]
     with tempfile.TemporaryDirectory() as folder:
         windows = write_windows(Path(folder), size, options.steps)
         for group in groups:
@@ -115,11 +115,11 @@ def measure(name: str, sides: list[str], options: argparse.Namespace, facts: dic
 def lines(result: Result) -> list[list[str]]:
     """A line of the table for every side; the ratios are those of steps on the same window."""
     first = next(iter(result.seconds.values()))
-    found = []
+    rows = []
     for side, seconds in result.seconds.items():
         ratios = [theirs / ours for ours, theirs in zip(first, seconds, strict=True)]
         loss = result.losses[side]
-        found.append(
+        rows.append(
             [
                 result.size,
                 side,
@@ -131,7 +131,7 @@ def lines(result: Result) -> list[list[str]]:
                 "" if side != "plain" or result.difference is None else f"{result.difference:.1e}",
             ]
         )
-    return found
+    return rows
 
 
 def parse_arguments() -> argparse.Namespace:

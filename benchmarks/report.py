@@ -33,14 +33,14 @@ def machine() -> dict[str, Any]:
         "mkl": r"oneAPI Math Kernel Library Version (\S+)",
         "onednn": r"MKL-DNN v(\S+)",
     }
-    found = {name: re.search(pattern, build) for name, pattern in libraries.items()}
+    matches = {name: re.search(pattern, build) for name, pattern in libraries.items()}
     return {
         "processor": processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        **{name: match[1] if match else None for name, match in found.items()},
+        **{name: match[1] if match else None for name, match in matches.items()},
     }
 
 

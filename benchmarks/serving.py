@@ -133,8 +133,8 @@ def largest_difference(answers: Sequence[tuple[int, bytes]], per_request: int, v
     largest = 0.0
     for place, body in answers:
         rows = [base64.b64decode(entry["embedding"]) for entry in json.loads(body)["data"]]
-        found = np.stack([np.frombuffer(row, "<f4") for row in rows])
-        largest = max(largest, float(np.abs(found - vectors[place * per_request :][:per_request]).max()))
+        answered = np.stack([np.frombuffer(row, "<f4") for row in rows])
+        largest = max(largest, float(np.abs(answered - vectors[place * per_request :][:per_request]).max()))
     return largest
 
 
@@ -167,8 +167,8 @@ def measure(texts: Sequence[str], sizes: Sequence[int], clients: int, seconds: f
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         results["embedder"].append(float(done.stdout))
         for size in sizes:
-            found = measure_server(texts, vectors, size, clients, seconds)
-            results["server"][str(size)].append(found | {"share": found["texts/s"] / results["embedder"][-1]})
+            measured = measure_server(texts, vectors, size, clients, seconds)
+            results["server"][str(size)].append(measured | {"share": measured["texts/s"] / results["embedder"][-1]})
     return results
 
 

@@ -76,12 +76,12 @@ def write_model(folder: Path, size: str, sentences: Sequence[Sequence[str]] = ()
 
 def write_batches(folder: Path, name: str, batches: Sequence[Sequence[Sequence[str]]]) -> list[str]:
     """The files of the batches, as [`benchmarks.worker.Batch`] reads them; `folder` is that of [`write_model`]."""
-    number = {word: index for index, word in enumerate(json.loads((folder / "words.json").read_text()))}
+    word_id = {word: index for index, word in enumerate(json.loads((folder / "words.json").read_text()))}
     files = []
     for index, sentences in enumerate(batches):
         word_ids = np.zeros((len(sentences), max(map(len, sentences))), dtype=np.int64)
         for row, words in zip(word_ids, sentences, strict=True):
-            row[: len(words)] = [number[word] for word in words]
+            row[: len(words)] = [word_id[word] for word in words]
         files.append(str(folder / f"{name}-{index}.npz"))
         np.savez(
             files[-1],
@@ -103,14 +103,14 @@ def by_tokens(sentences: Sequence[list[str]], tokens: int) -> list[list[list[str
 
 
 def _by_tokens(sentences: Sequence[list[str]], tokens: int) -> Iterator[list[list[str]]]:
-    batch, filled = [], 0
+    batch, batch_tokens = [], 0
     for words in sentences:
         length = len(words) + 2
-        if batch and filled + length > tokens:
+        if batch and batch_tokens + length > tokens:
             yield batch
-            batch, filled = [], 0
+            batch, batch_tokens = [], 0
         batch.append(words)
-        filled += length
+        batch_tokens += length
     if batch:
         yield batch
 

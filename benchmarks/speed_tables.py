@@ -60,8 +60,8 @@ def cached(results: dict[str, Any]) -> str:
     settings = ["1", "8", "32", "64"]
     rows = []
     for size, name in SIZE_NAMES.items():
-        found = {result["setting"]: result["seconds"] for result in results["results"] if result["size"] == size}
-        cells = [spread(ratios(found[key]["warm"], found[key]["allennlp-warm"]), 1) for key in settings]
+        seconds = {result["setting"]: result["seconds"] for result in results["results"] if result["size"] == size}
+        cells = [spread(ratios(seconds[key]["warm"], seconds[key]["allennlp-warm"]), 1) for key in settings]
         rows.append([name, *cells])
     return markdown(["size", *(f"batches of {setting}" for setting in settings)], rows) + footnote(results)
 
@@ -70,8 +70,10 @@ def int8(results: dict[str, Any]) -> str:
     """How many times as fast int8 is as fp32."""
     rows = []
     for setting in ("1", "8", "32", "64"):
-        found = {result["size"]: result["seconds"] for result in results["results"] if result["setting"] == setting}
-        rows.append([setting, *(spread(ratios(found[size]["int8"], found[size]["fp32"]), 2) for size in SIZE_NAMES)])
+        seconds = {result["size"]: result["seconds"] for result in results["results"] if result["setting"] == setting}
+        rows.append(
+            [setting, *(spread(ratios(seconds[size]["int8"], seconds[size]["fp32"]), 2) for size in SIZE_NAMES)]
+        )
     return markdown(["sentences per batch", *SIZE_NAMES.values()], rows) + footnote(results)
 
 
@@ -99,12 +101,12 @@ def speed(inference: dict[str, Any], pretraining: dict[str, Any]) -> str:
 def corpus(results: dict[str, Any]) -> str:
     """A corpus from its file to a file of vectors."""
     sides = ["fp32", "bf16", "int8", "allennlp", "tensorflow"]
-    found = {(result["size"], result["side"]): result for result in results["results"]}
+    by_side = {(result["size"], result["side"]): result for result in results["results"]}
     rows = []
     for side in sides:
         row = [SIDE_NAMES[side]]
         for size in SIZE_NAMES:
-            result, ours = found[size, side], found[size, "fp32"]
+            result, ours = by_side[size, side], by_side[size, "fp32"]
             slower = spread(ratios(ours["seconds"], result["seconds"]), 1) if side in sides[3:] else ""
             row += [f"{result['words'] / median(result['seconds']):,.0f}", slower, f"{result['megabytes']:,}"]
         rows.append(row)
@@ -158,13 +160,13 @@ def scaling(results: dict[str, Any]) -> str:
 
 def tokenizer(results: dict[str, Any]) -> str:
     """Words per second from sentences to tensors."""
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    speeds_of: dict[tuple[str, str], dict[int, float]] = {}
     for record in results["results"]["ours"]:
-        found.setdefault((record["vocabulary"], record["input"]), {})[record["batch"]] = median(record["words/s"])
+        speeds_of.setdefault((record["vocabulary"], record["input"]), {})[record["batch"]] = median(record["words/s"])
     for record in results["results"]["allennlp"]:
-        found.setdefault(("AllenNLP's `batch_to_ids`", "words"), {})[record["batch"]] = median(record["words/s"])
-    batches = sorted(next(iter(found.values())))
-    rows = [[*names, *(f"{speeds[batch]:,.0f}" for batch in batches)] for names, speeds in found.items()]
+        speeds_of.setdefault(("AllenNLP's `batch_to_ids`", "words"), {})[record["batch"]] = median(record["words/s"])
+    batches = sorted(next(iter(speeds_of.values())))
+    rows = [[*names, *(f"{speeds[batch]:,.0f}" for batch in batches)] for names, speeds in speeds_of.items()]
     return markdown(["vocabulary", "input", *(f"batches of {batch:,}" for batch in batches)], rows, 2) + footnote(
         results
     )
@@ -187,8 +189,8 @@ def serving(results: dict[str, Any]) -> str:
     """The server's speed and latencies beside calling the embedder directly."""
     runs = results["results"]
     rows = [["the embedder, called directly", spread(runs["embedder"]), "–", "–", "–"]]
-    for size, found in runs["server"].items():
-        values = {name: [run[name] for run in found] for name in ("texts/s", "share", "p50", "p99")}
+    for size, size_runs in runs["server"].items():
+        values = {name: [run[name] for run in size_runs] for name in ("texts/s", "share", "p50", "p99")}
         rows.append([f"{results['clients']} clients, {size} text{'s' if size != '1' else ''} per request"])
         rows[-1] += [spread(values["texts/s"]), f"{median(values['share']):.0%}"]
         rows[-1] += [f"{1000 * median(values[name]):,.0f} ms" for name in ("p50", "p99")]

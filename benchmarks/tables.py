@@ -88,7 +88,7 @@ def tasks(name: str) -> str:
 def campaign(_: str) -> str:
     """The faults that were tried, and how many of them were survived."""
     results = read_results("campaign")
-    rows = [[kind, str(found["tried"]), str(found["survived"])] for kind, found in results["kinds"].items()]
+    rows = [[kind, str(counts["tried"]), str(counts["survived"])] for kind, counts in results["kinds"].items()]
     return speed_tables.markdown(["faults", "tried", "survived"], rows) + f"\n(Seed {results['seed']}.)\n"
 
 

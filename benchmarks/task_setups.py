@@ -151,7 +151,9 @@ def load_coreference(folder: Path) -> TaskSetup:
         for member in sorted(archive.getmembers(), key=lambda member: member.name):
             if (file := archive.extractfile(member)) is not None:
                 lines = enumerate(file.read().decode("utf-8").splitlines(), start=1)
-                documents += parse_documents((f"{member.name}, line {number}", line) for number, line in lines)
+                documents += parse_documents(
+                    (f"{member.name}, line {line_number}", line) for line_number, line in lines
+                )
     random.Random(0).shuffle(documents)
     fields = {"task_layer_size": 100, "span_size": 100, "span_ratio": 0.3, "max_antecedents": 50}
     train = [beginning(document, 800) for document in documents[20:]]

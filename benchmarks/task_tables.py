@@ -34,8 +34,8 @@ class NotMeasuredError(LookupError):
 
 def metrics(records: Records, task: str, inputs: str, way: str | None = None) -> list[float]:
     """The metric of each seed, times 100."""
-    wanted = {"task": task, "inputs": inputs, "way": way}
-    return [100 * record["metric"] for record in records if wanted.items() <= record.items()]
+    setup = {"task": task, "inputs": inputs, "way": way}
+    return [100 * record["metric"] for record in records if setup.items() <= record.items()]
 
 
 def cell(values: Sequence[float]) -> str:
@@ -73,12 +73,12 @@ def inputs(records: Records) -> str:
 
 def ways(records: Records) -> str:
     """Ways to use the layers, with learned vectors beside ELMo."""
-    found = dict.fromkeys(record["way"] for record in records if record["inputs"] == "elmo+learned")
+    ways = dict.fromkeys(record["way"] for record in records if record["inputs"] == "elmo+learned")
     tasks = [task for task in TASK_NAMES if any(record["way"] and record["task"] == task for record in records)]
     if not tasks:
         raise NotMeasuredError("ways to use the layers")
     rows = []
-    for way in found:
+    for way in ways:
         cells = [cell(metrics(records, task, "elmo+learned", way)) for task in tasks]
         rows.append([way or "input, learned mix, L2 0.001 (default)", *cells])
     return markdown(["way", *tasks], rows)

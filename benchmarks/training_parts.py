@@ -85,7 +85,9 @@ class TimedSteps:
         with cast, self._timed("softmax"):
             tops = model.dropout(cut_top).chunk(2, dim=-1)
             labels = inputs["labels"], inputs["backward_labels"]
-            losses = [model._loss(top, wanted, mask, "labels", None) for top, wanted in zip(tops, labels, strict=True)]
+            losses = [
+                model._loss(top, targets, mask, "labels", None) for top, targets in zip(tops, labels, strict=True)
+            ]
         with self._timed("softmax"):
             (sum(losses) / 2).backward()
         with self._timed("recurrence"):

@@ -23,7 +23,7 @@ class Size:
         streams: Windows a step.
         sides: What is measured if nothing is said.
         fields: Of the config, beside those of the size.
-        apart: Whether one side must end before the next begins.
+        one_at_a_time: Whether one side must end before the next begins.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Size:
     streams: int
     sides: tuple[str, ...]
     fields: dict[str, Any] = field(default_factory=dict)
-    apart: bool = False
+    one_at_a_time: bool = False
 
     def config(self) -> dict[str, Any]:
         """The fields of the `ElmoConfig`."""
@@ -45,7 +45,7 @@ SIZES = {
     # that of the model that comes with the package: 2 x 768 / 256, 512 filters, an adaptive softmax, AdamW
     "compact": Size("compact", "modern", 80_000, 128, ("ours", "plain")),
     # 2 x 4096 / 512, 2,048 filters, 8,192 sampled words of 793,471, Adagrad
-    "full": Size("original", "original", 793_471, 128, ("ours", "simple_elmo"), apart=True),
+    "full": Size("original", "original", 793_471, 128, ("ours", "simple_elmo"), one_at_a_time=True),
 }
 
 
