@@ -6,7 +6,7 @@ tokenise, embed, write all layers as HDF5.
     python -m benchmarks.corpus
     python -m benchmarks.corpus --size small --sides fp32 int8 --words 100000
 
-The text is the first sentences of WikiText-2's validation text, one a line; the sides take turns, each in a process of
+The text is the first sentences of WikiText-2's validation text, one per line; the sides alternate, each in a process of
 its own, and every vector of every fp32 side must be ours to 1e-5. "Inside products" is the share of the time inside
 calls of PyTorch's matrix products, in runs of their own (`benchmarks/timed_products.py`).
 """
@@ -147,7 +147,7 @@ def main() -> str | None:
         return f"{error} (`--sides fp32` measures without the peers.)"
     print(report(records), end="\n\n")
     source = WIKITEXT.name if WIKITEXT.exists() else "the default text"
-    print(f"{options.repeat} repetitions in turn over {source}: median (smallest–largest). {describe(machine())}")
+    print(f"{options.repeat} alternating repetitions over {source}: median (smallest–largest). {describe(machine())}")
     write_results(options.json, "corpus", records, source=source)
     wrong = [record for record in records if record.get("difference", 0) > TOLERANCE]
     return f"Vectors differ by more than {TOLERANCE}: {wrong}" if wrong else None

@@ -23,7 +23,7 @@ from benchmarks.texts import read_words
 
 FORMATS = ["safetensors", "parquet", "arrow", "hdf5", "npz"]
 TIMES = 10
-SENTENCE = 25  # words a line
+SENTENCE = 25  # words per line
 UNIT = 2**20 if sys.platform == "darwin" else 2**10  # of the peak, in a megabyte
 
 

@@ -103,7 +103,7 @@ class Commands:
         return {"seconds": time.perf_counter() - begin}
 
     def products(self, text: str, out: str) -> dict[str, Any]:
-        """The share of that time that is inside matrix products. On PyTorch alone."""
+        """The share of that time that is inside matrix products. On PyTorch only."""
         from benchmarks.timed_products import TimedProducts
 
         with TimedProducts() as products:

@@ -5,8 +5,8 @@ learns too: ours, and the same in ordinary PyTorch (`benchmarks/plain.py`):
     python -m benchmarks.finetuning
 
 A tagger (BiLSTM of 200, learned word vectors beside ELMo) on sentences of UD English EWT, the model that comes with the
-package. All ways in turn, one epoch each, several times; the median and the range. The text is under `$ELMO_HF_SHARED`
-or `../shared`, in `corpora/`.
+package. One epoch of each way after the other, several times; the median and the range. The text is under
+`$ELMO_HF_SHARED` or `../shared`, in `corpora/`.
 """
 
 import argparse

@@ -1,14 +1,14 @@
 """
 How fast are the vectors? Tokens per second of `ElmoModel` in its precisions, of AllenNLP's ELMo, the original PyTorch
 implementation (vendored on the package index as `simple-elmo-pytorch`), and of `simple_elmo`, the original's graph on
-TensorFlow 2: the same random weights, the same sentences, repetitions in turn, each side in its own process with its
+TensorFlow 2: the same random weights, the same sentences, the sides alternating, each in its own process with its
 own default number of threads.
 
     python -m benchmarks.inference                                  # everything
     python -m benchmarks.inference --size small --batch 8           # one setting
     python -m benchmarks.inference --sides fp32 int8 --no-corpus    # without the peers, which go into .venv-peers
 
-Beside them the limit: the time of the same matrix products alone, each with the fastest kernel for its shape.
+Beside them the limit: the time of only the matrix products, each with the fastest kernel for its shape.
 
 Also a check: every layer of the fp32 sides must agree to 1e-5. The peers carry the LSTM's state from call to call; it
 is reset before each call, so that all compute the same. All sides mix the layers and return all of them. "Warm" sides
@@ -62,8 +62,8 @@ class Result:
     One line of the tables.
 
     Attributes:
-        setting: Sentences a batch, or "corpus".
-        seconds: By side, for all sentences, one number a repetition.
+        setting: Sentences per batch, or "corpus".
+        seconds: By side, for all sentences, one number per repetition.
         differences: By side that must be exact, the largest from our fp32 of any number in any layer.
         cosines: By any other side, the smallest of a word's vectors in a layer with those of our fp32.
         shapes: The products of the limit.
@@ -150,7 +150,7 @@ class Contest:
             Path(file).unlink()
 
     def _measure(self, result: Result, turns: dict[str, tuple[Worker, list[str]]], repeats: int):
-        """The repetitions that are still wanted, the sides in turn."""
+        """The repetitions that are still missing; the sides alternate."""
         for repeat in range(repeats):
             for name, (worker, files) in turns.items():
                 seconds = result.seconds.setdefault(name, [])
@@ -190,7 +190,7 @@ def speed_table(results: Sequence[Result]) -> str:
     for result in results:
         speeds = {side: [result.tokens / seconds for seconds in result.seconds.get(side, [])] for side in sides}
         lines.append([result.size, result.setting, *(spread(speeds[side]) if speeds[side] else "–" for side in sides)])
-    return table(["size", "sentences a batch", *(f"{label(side)}, tokens/s" for side in sides)], lines)
+    return table(["size", "sentences per batch", *(f"{label(side)}, tokens/s" for side in sides)], lines)
 
 
 def ratio_table(results: Sequence[Result]) -> str:
@@ -219,7 +219,7 @@ def ratio_table(results: Sequence[Result]) -> str:
         line.append(f"{max(differences):.1e}" if differences else "–")
         line.append(", ".join(f"{SIDES[side].label} {cosine:.5f}" for side, cosine in result.cosines.items()) or "–")
         lines.append(line)
-    header = ["size", "sentences a batch", *(f"{label(ours)} / {label(theirs)}" for ours, theirs in pairs)]
+    header = ["size", "sentences per batch", *(f"{label(ours)} / {label(theirs)}" for ours, theirs in pairs)]
     header += ["fp32, share of the limit"] if limits else []
     return table([*header, "largest difference from fp32", "smallest cosine with fp32"], lines)
 
@@ -245,7 +245,7 @@ def shape_table(results: Sequence[Result]) -> str:
                     f"{shape['count'] * shape['seconds'] / total:.0%}",
                 ]
             )
-    header = ["size", "sentences a batch", "product", "times", "fastest kernel", "ms", "GFLOP/s", "share"]
+    header = ["size", "sentences per batch", "product", "times", "fastest kernel", "ms", "GFLOP/s", "share"]
     return table(header, lines)
 
 
@@ -289,8 +289,8 @@ def main() -> str | None:
         print(shape_table(results), end="\n\n")
     for result in results:
         for side, batches in result.batches.items():
-            print(f"Corpus ({options.source}), {result.size}, {label(side)}: {batches} a batch.")
-    print(f"{options.repeats} repetitions, the sides in turn: median (smallest–largest). {describe(machine())}")
+            print(f"Corpus ({options.source}), {result.size}, {label(side)}: {batches} per batch.")
+    print(f"{options.repeats} repetitions, the sides alternating: median (smallest–largest). {describe(machine())}")
     for side, facts in loaded.items():
         print(f"{label(side)}: {', '.join(f'{name} {fact}' for name, fact in facts.items() if name != 'seconds')}.")
     write_results(options.json, "inference", [asdict(result) for result in results], sides=loaded)

@@ -210,7 +210,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kneser_ney", description=__doc__.split("\n\n")[0])
     parser.add_argument("files", nargs="*", type=Path, metavar="TRAIN_FILE", help="text, plain or compressed")
     parser.add_argument("--heldout", nargs="+", type=Path, default=[ENGLISH / "heldout.txt.xz"], metavar="FILE")
-    parser.add_argument("--vocab", type=Path, default=ENGLISH / "vocab.txt", help="one word a line, by frequency")
+    parser.add_argument("--vocab", type=Path, default=ENGLISH / "vocab.txt", help="one word per line, by frequency")
     parser.add_argument("--vocab-size", type=int, help="take only so many lines of the vocabulary")
     parser.add_argument("--order", type=int, default=5, help="words of the longest n-grams")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
 """
 How long until the first vector? Seconds to import, to load the model, and to embed the first sentence, and all of it
 from the start of the process: every side of `benchmarks.inference` with the same random weights, each time in a fresh
-process, the sides in turn. The files are in the system's cache: each side has run once before.
+process, and the sides alternate. The files are in the system's cache: each side has run once before.
 
     python -m benchmarks.loading
     python -m benchmarks.loading --size small --sides fp32 allennlp
@@ -35,7 +35,7 @@ def measure(side: str, folder: Path, batch: list[str]) -> dict[str, float]:
 
 
 def benchmark(sizes: list[str], sides: list[str], repeats: int) -> list[dict[str, Any]]:
-    """One record a size and side, with a number a repetition for every part."""
+    """One record per size and side, with one number per repetition for every part."""
     records = []
     sentences = read_sentences(None)[:1]
     with tqdm(total=len(sizes) * len(sides) * (repeats + 1), unit="process") as bar:
@@ -75,7 +75,7 @@ def main() -> str | None:
         for record in records
     ]
     print(table(["size", "side", *(f"{part}, s" for part in PARTS)], lines), end="\n\n")
-    print(f"{options.repeats} repetitions, the sides in turn: median (smallest–largest). {describe(machine())}")
+    print(f"{options.repeats} repetitions, the sides alternating: median (smallest–largest). {describe(machine())}")
     write_results(options.json, "loading", records)
     return None
 

@@ -6,7 +6,7 @@ pieces (`benchmarks.documents`) with the model that comes with the package.
     python -m benchmarks.memory
     python -m benchmarks.memory --size small --sides fp32 int8
 
-"Imports" is what the process holds before it has a model; loading and embedding include it. Linux alone tells the peak.
+"Imports" is what the process holds before it has a model; loading and embedding include it. Only Linux tells the peak.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """
 Peers: what users would run instead of this package, each as a worker process in an environment of its own.
 
-A benchmark starts one [`Worker`] per side and asks them in turn, so that every side is timed inside its own process
-and repetitions interleave. Questions and answers are JSON lines over stdin and stdout; arrays travel as files.
+A benchmark starts one [`Worker`] per side and asks them one after the other, so that every side is timed inside its own
+process and repetitions interleave. Questions and answers are JSON lines over stdin and stdout; arrays travel as files.
 
 This module also runs inside the peers' environments (for [`serve`]): it imports the standard library only.
 """
@@ -65,11 +65,11 @@ class Peer:
 
 
 def our_pins(*packages: str) -> tuple[str, ...]:
-    """Requirements for the versions that run here, so that a peer differs in its own code alone."""
+    """Requirements for the versions that run here, so that a peer differs only in its own code."""
     return tuple(f"{package}=={version(package).split('+')[0]}" for package in packages)
 
 
-# The original on TensorFlow 2, trainer and all. Its recurrent cells are in the older Keras alone: its workers run with
+# The original on TensorFlow 2, trainer and all. Its recurrent cells are only in the older Keras: its workers run with
 # TF_USE_LEGACY_KERAS=1 in their environment.
 SIMPLE_ELMO = Peer(
     "simple_elmo",

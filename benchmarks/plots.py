@@ -88,7 +88,7 @@ class _Axes:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten between two logarithms; the powers alone where those are many."""
+    """1, 2 and 5 times powers of ten between two logarithms; only the powers where those are many."""
     powers = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)) + 1)
     factors = [1, 2, 5] if len(powers) < 5 else [1]
     numbers = [factor * 10.0**power for power in powers for factor in factors]
@@ -101,7 +101,7 @@ def _text(x: float, y: float, text: str, anchor: str = "middle", *, bold: bool =
 
 
 def inference_curves(results: Sequence[dict[str, Any]], size: str) -> dict[str, Points]:
-    """Tokens per second over sentences a batch, by side."""
+    """Tokens per second over sentences per batch, by side."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for result in results:
         if result["size"] == size and result["setting"].isdigit():
@@ -125,7 +125,7 @@ def main():
     inference, scaling = read_results("inference")["results"], read_results("scaling")["results"]
     pictures = {
         f"inference-{size}": draw_lines(
-            f"Tokens per second, {size} size", "sentences a batch", "tokens/s", inference_curves(inference, size)
+            f"Tokens per second, {size} size", "sentences per batch", "tokens/s", inference_curves(inference, size)
         )
         for size in dict.fromkeys(result["size"] for result in inference)
     }

@@ -8,7 +8,7 @@ and the original's trainer on TensorFlow 2 (`simple-elmo` on the package index, 
     python -m benchmarks.pretraining --size small --sides ours "ours compiled"  # with what is no product compiled
     python -m benchmarks.pretraining --parts                                    # what our step spends its time on
 
-Each side runs in a process of its own with its default number of threads; the sides take turns at every step, but at
+Each side runs in a process of its own with its default number of threads; the sides alternate at every step, but at
 full size, where memory would not do for all at once: there one side ends before the next begins. The text is the
 English corpus under `$ELMO_HF_SHARED` or `../shared`, in windows of 20 words.
 """
@@ -42,7 +42,7 @@ class Result:
 
     Attributes:
         words: Predicted per direction and step.
-        seconds: By side, one number a step.
+        seconds: By side, one number per step.
         megabytes: By side, the largest resident size of its process, the building of the model included.
         losses: By side, that of the last step, where the side tells.
         difference: Largest difference of any gradient between "ours" and "plain".
@@ -176,7 +176,7 @@ def main() -> str | None:
         "gradients differ by",
     ]
     print(table(header, [line for result in results for line in lines(result)]), end="\n\n")
-    print(f"{processor()}. {options.steps - options.skip} steps each, in turn: median (smallest–largest).")
+    print(f"{processor()}. {options.steps - options.skip} steps each, alternating: median (smallest–largest).")
     for side, fact in facts.items():
         print(f"{side}: {fact['runs on']}, threads: {fact['threads']}.")
     if options.json is not None:

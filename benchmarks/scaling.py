@@ -1,5 +1,5 @@
 """
-Does the cost grow with the words alone? Seconds for documents of 10 to 100,000 words, embedded in pieces
+Does the cost grow only with the words? Seconds for documents of 10 to 100,000 words, embedded in pieces
 (`benchmarks.documents`), and for batches of 1 to 512 sentences of running text in one call, with the model that comes
 with the package.
 

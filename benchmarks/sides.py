@@ -93,7 +93,7 @@ def write_batches(folder: Path, name: str, batches: Sequence[Sequence[Sequence[s
 
 
 def in_batches(sentences: Sequence[list[str]], size: int) -> list[Sequence[list[str]]]:
-    """So many sentences a batch, in their order."""
+    """So many sentences per batch, in their order."""
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 

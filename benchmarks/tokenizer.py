@@ -6,7 +6,7 @@ tensors: raw text (as a person types it) and given words, with a vocabulary and 
     python -m benchmarks.tokenizer --profile    # and where the time goes
     python -m benchmarks.tokenizer --no-peer    # without AllenNLP's, which is installed into .venv-peers
 
-Beside it `batch_to_ids` of AllenNLP, which makes character ids of given words and nothing else, repetitions in turn.
+Beside it `batch_to_ids` of AllenNLP, which makes character ids of given words and nothing else; repetitions alternate.
 
 The sentences are the first of `corpora/english/heldout.txt.xz`, the vocabulary is the `vocab.txt` beside it, under
 `$ELMO_HF_SHARED` or `../shared`; where they are missing, the text of `benchmarks.texts` and its words. Words are
@@ -134,7 +134,7 @@ def read_vocabulary(sentences: list[list[str]]) -> list[str]:
 def measure(
     settings: list[Setting], batches: list[int], peer: Worker | None, repeats: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Words per second of our settings and of the peer by batch size, one number a repetition, all in turn."""
+    """Words per second of our settings and of the peer by batch size, one number per repetition."""
     ours = [{"vocabulary": s.vocabulary, "input": s.input, "batch": s.batch, "words/s": []} for s in settings]
     theirs = [{"batch": batch, "words/s": []} for batch in batches] if peer is not None else []
     for repeat in tqdm(range(-1, repeats), unit="repetition"):  # the first is a warm-up

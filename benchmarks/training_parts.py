@@ -3,7 +3,7 @@
 share of each part: data, character encoder, recurrence, softmax, optimiser.
 
 The parts are those of one and the same step: the graph is cut between them, and each part's way there and back is timed
-where it happens. Medians over the steps; the sizes take turns.
+where it happens. Medians over the steps; the sizes alternate.
 """
 
 import argparse

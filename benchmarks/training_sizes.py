@@ -20,7 +20,7 @@ class Size:
     Attributes:
         name: As `elmo_hf.pretraining.build_config` knows it.
         words: Of the softmax.
-        streams: Windows a step.
+        streams: Windows per step.
         sides: What is measured if nothing is said.
         fields: Of the config, beside those of the size.
         one_at_a_time: Whether one side must end before the next begins.

@@ -147,7 +147,7 @@ class TensorFlow:
     """simple_elmo, the original's graph on TensorFlow 2, in one session for all calls, as it documents for speed."""
 
     def imports(self):
-        os.environ["TF_USE_LEGACY_KERAS"] = "1"  # its recurrent cells are in the older Keras alone
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"  # its recurrent cells are only in the older Keras
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         logging.disable(logging.INFO)
         warnings.simplefilter("ignore")
