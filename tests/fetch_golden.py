@@ -55,10 +55,10 @@ def has_all(folder: Path, names: Iterable[str]) -> bool:
 def main():
     """Fetches the vectors, unless they are where the tests look for them."""
     places = [folder / "fixtures" / "allennlp" for folder in [*SHARED, FETCHED]]
-    found = next((folder for folder in places if has_all(folder, FILES)), None)
-    if found is None:
+    source = next((folder for folder in places if has_all(folder, FILES)), None)
+    if source is None:
         fetch(RELEASE, INSIDE, FILES, TARGET)
-    print(f"golden vectors in {found or TARGET}")
+    print(f"golden vectors in {source or TARGET}")
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def test_the_commands_of_the_analysis_run(folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("elmo_hf.runtime.named_models.default_model", lambda: str(tmp_path / "my-elmo"))
     bank = "the\tthe\tDT\t-\t-\nbank\tbank\tNN\tbank%1:{}:00::\t-\n\n"
-    documents = [f"# document = {number}\n" + bank.format(14 + number % 3) for number in range(8)]
+    documents = [f"# document = {index}\n" + bank.format(14 + index % 3) for index in range(8)]
     (tmp_path / "semcor.tsv").write_text("".join(documents))
     for name in ("train", "test"):
         (tmp_path / f"{name}.tsv").write_text("the bank\t1\tmoney\na bank\t1\triver\n")
@@ -207,5 +207,5 @@ def test_the_trainer_example_learns_and_saves_a_tagger(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(block_with("docs/heads.md", "Trainer("), names)
-    found = pipeline("token-classification", "my-own-tagger")("Anna saw a cat")
-    assert [(word["word"], word["entity"]) for word in found] == [("Anna", "PERSON")]
+    words = pipeline("token-classification", "my-own-tagger")("Anna saw a cat")
+    assert [(word["word"], word["entity"]) for word in words] == [("Anna", "PERSON")]

@@ -100,8 +100,8 @@ if TYPE_CHECKING:
 def function():
     from . import request
 """
-    found = set(imported("elmo_hf.embedding.embedder", source, is_package=False))
-    assert found == {"elmo_hf.index", "elmo_hf.data.tables", "elmo_hf.embedding.request"}
+    modules = set(imported("elmo_hf.embedding.embedder", source, is_package=False))
+    assert modules == {"elmo_hf.index", "elmo_hf.data.tables", "elmo_hf.embedding.request"}
     assert set(imported("elmo_hf.embedding", "from .embedder import A", is_package=True)) == {
         "elmo_hf.embedding.embedder.A"
     }

@@ -27,12 +27,12 @@ FILE = "The bank was closed .\nGood morning\nNo\n" * 30  # more than a batch
 def snippets() -> dict[str, str]:
     """The Python under each heading; under the first one is what all others go on from."""
     parts = re.split(r"^#+ (.*)\n", TEXT, flags=re.MULTILINE)[1:]
-    found = {
+    blocks_of = {
         heading: re.findall(r"```python\n(.*?)```", part, flags=re.DOTALL)
         for heading, part in zip(parts[::2], parts[1::2], strict=True)
     }
-    assert all(len(blocks) <= 1 for blocks in found.values()), "a heading has one snippet at most"
-    return {heading: blocks[0] for heading, blocks in found.items() if blocks}
+    assert all(len(blocks) <= 1 for blocks in blocks_of.values()), "a heading has one snippet at most"
+    return {heading: blocks[0] for heading, blocks in blocks_of.items() if blocks}
 
 
 START, *HEADINGS = snippets()
@@ -78,7 +78,7 @@ def run(bilm):
 def spelled(word: str) -> list[int]:
     """A word's character ids, as the original defines them."""
     row = [258, *word.encode("utf-8")[:48], 259]
-    return [number + 1 for number in row + [260] * (50 - len(row))]
+    return [char_id + 1 for char_id in row + [260] * (50 - len(row))]
 
 
 def bilm_layers(bilm, words: list[str], state=None):
@@ -96,20 +96,22 @@ def word_layers(bilm, words: list[str], state=None) -> np.ndarray:
 def padded(rows: list[np.ndarray], axis: int) -> np.ndarray:
     """One array of several, zero after the end of shorter ones."""
     longest = max(row.shape[axis] for row in rows)
-    ends = [[(0, longest - row.shape[axis] if number == axis else 0) for number in range(row.ndim)] for row in rows]
+    ends = [
+        [(0, longest - row.shape[axis] if dimension == axis else 0) for dimension in range(row.ndim)] for row in rows
+    ]
     return np.stack([np.pad(row, end) for row, end in zip(rows, ends, strict=True)])
 
 
-def assert_close(found, expected):
-    np.testing.assert_allclose(np.asarray(found), expected, **TOLERANCE)
+def assert_close(actual, expected):
+    np.testing.assert_allclose(np.asarray(actual), expected, **TOLERANCE)
 
 
-def assert_half_dropped(found, expected):
+def assert_half_dropped(actual, expected):
     """Dropout of one half: a value is gone, or twice what it was."""
-    found = found.detach().numpy()
-    is_kept = found != 0
+    actual = actual.detach().numpy()
+    is_kept = actual != 0
     assert 0.2 < is_kept[expected != 0].mean() < 0.8
-    assert_close(found, np.where(is_kept, 2 * expected, 0))
+    assert_close(actual, np.where(is_kept, 2 * expected, 0))
 
 
 CHECKS = {}
@@ -173,9 +175,9 @@ def a_sentence_is_an_array_of_layers_words_and_size(names, bilm):
 def the_file_has_an_array_for_each_line_by_its_number(names, bilm):
     lines = FILE.splitlines()
     with names.h5py.File("vectors.hdf5") as file:
-        assert sorted(file, key=int) == [str(number) for number in range(len(lines))]
-        for number, line in enumerate(lines):
-            assert_close(file[str(number)][...], word_layers(bilm, line.split()))
+        assert sorted(file, key=int) == [str(index) for index in range(len(lines))]
+        for index, line in enumerate(lines):
+            assert_close(file[str(index)][...], word_layers(bilm, line.split()))
 
 
 @under("simple_elmo")
@@ -215,9 +217,9 @@ def the_state_goes_on_from_line_to_line(names, bilm):
     state = None
     with names.h5py.File("embeddings.hdf5") as file:
         assert len(file) == len(FILE.splitlines())
-        for number, line in enumerate(FILE.splitlines()[:6]):  # rounding grows from line to line
+        for index, line in enumerate(FILE.splitlines()[:6]):  # rounding grows from line to line
             layers, state = bilm_layers(bilm, line.split(), state)
-            assert_close(file[str(number)][...], layers[:, 1:-1])
+            assert_close(file[str(index)][...], layers[:, 1:-1])
 
 
 @under("State, and warming up")
@@ -230,8 +232,8 @@ def the_second_call_goes_on_from_the_end_of_the_first(names, bilm):
         assert np.abs(warm - cold).max() > 0.01
         if row == 0:
             next_batch = names.tokenizer([["Why", "?"]], is_split_into_words=True, return_tensors="pt")
-            found = names.model(**next_batch, initial_state=names.fewer).last_hidden_state[0].detach()
-            assert_close(found, bilm_layers(bilm, ["Why", "?"], state)[0].mean(axis=0))
+            vectors = names.model(**next_batch, initial_state=names.fewer).last_hidden_state[0].detach()
+            assert_close(vectors, bilm_layers(bilm, ["Why", "?"], state)[0].mean(axis=0))
 
 
 @under("`ElmoTokenEmbedder` in a configuration")
@@ -258,7 +260,7 @@ def test_shapes_in_comments_are_those_of_the_tensors(run):
     for heading in HEADINGS:
         names, snippet = run(heading), snippets()[heading]
         for variables, shape in re.findall(r"^([\w, ]+) = .*  # (\([\d, ]+\))", snippet, flags=re.MULTILINE):
-            expected = tuple(size if number == 1024 else number for number in ast.literal_eval(shape))
+            expected = tuple(size if length == 1024 else length for length in ast.literal_eval(shape))
             for variable in variables.split(", "):
                 assert getattr(names, variable).shape == expected, variable
                 checked += 1

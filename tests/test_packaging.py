@@ -50,8 +50,8 @@ def test_the_wheel_holds_every_file_of_the_package_under_its_import_name(wheel):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 expected.add(f"{name}/{path.relative_to(ROOT / folder).as_posix()}")
-    found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert found == expected
+    files = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert files == expected
 
 
 @pytest.mark.slow

@@ -68,7 +68,9 @@ def site(tmp_path_factory) -> Path:
 def test_no_page_loads_anything_from_elsewhere(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 30
-    assert {str(page): found for page in pages if (found := fetched_from_elsewhere(page.read_text("utf-8")))} == {}
+    assert {
+        str(page): addresses for page in pages if (addresses := fetched_from_elsewhere(page.read_text("utf-8")))
+    } == {}
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(url\(|@import)\s*[\"']?(\w+:)?//", sheet.read_text("utf-8")), sheet
 

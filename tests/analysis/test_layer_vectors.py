@@ -31,8 +31,8 @@ def test_the_vectors_are_the_means_of_the_models_own_in_order(monkeypatch, layer
     assert [block.sentences.start for block in blocks[1:]] == [block.sentences.stop for block in blocks[:-1]]
     assert [block.spans.start for block in blocks[1:]] == [block.spans.stop for block in blocks[:-1]]
     assert (blocks[-1].sentences.stop, blocks[-1].spans.stop) == (5, 6)
-    found = np.concatenate([block.vectors for block in blocks], axis=1)
-    np.testing.assert_allclose(found, expected(embedder), atol=1e-5)
+    vectors = np.concatenate([block.vectors for block in blocks], axis=1)
+    np.testing.assert_allclose(vectors, expected(embedder), atol=1e-5)
 
 
 def test_the_representations_are_the_layers_and_the_mix():
@@ -64,8 +64,8 @@ def test_blocks_that_are_stored_are_not_computed_again(monkeypatch, tmp_path):
         after = list(span_blocks(embedder, SENTENCES, SPANS, work=work))
     assert len(computed) == len(after) - 1
     np.testing.assert_array_equal(after[0].vectors, first.vectors)
-    found = np.concatenate([block.vectors for block in after], axis=1)
-    np.testing.assert_allclose(found, expected(embedder), atol=1e-5)
+    vectors = np.concatenate([block.vectors for block in after], axis=1)
+    np.testing.assert_allclose(vectors, expected(embedder), atol=1e-5)
 
 
 def test_vectors_that_are_not_finite_are_refused():

@@ -26,17 +26,17 @@ def write_head(folder, weights, **fields):
 def test_the_shares_are_the_softmax_of_the_stored_weights(tmp_path):
     write_head(tmp_path / "tagger", [0.0, 1.0, 2.0], elmo_places="both")
     tiny_model(num_hidden_layers=1).save_pretrained(tmp_path / "encoder")
-    found = mixing_weights([tmp_path / "tagger", str(tmp_path / "encoder")])
-    assert [(mix.model, mix.place) for mix in found.mixes] == [
+    weights = mixing_weights([tmp_path / "tagger", str(tmp_path / "encoder")])
+    assert [(mix.model, mix.place) for mix in weights.mixes] == [
         ("tagger", "input"),
         ("tagger", "output"),
         ("encoder", "model"),
     ]
     shares = torch.tensor([0.0, 1.0, 2.0]).softmax(dim=0).tolist()
-    assert found.mixes[0].weights == pytest.approx(shares)
-    assert found.mixes[0].gamma == 2.0
-    assert found.mixes[2].weights == [0.5, 0.5]
-    lines = found.table().splitlines()
+    assert weights.mixes[0].weights == pytest.approx(shares)
+    assert weights.mixes[0].gamma == 2.0
+    assert weights.mixes[2].weights == [0.5, 0.5]
+    lines = weights.table().splitlines()
     assert lines[1].split() == ["tagger,", "input", "0.090", "0.245", "0.665", "2.000"]
     assert lines[3].split() == ["encoder,", "model", "0.500", "0.500", "1.000"]
 
@@ -45,9 +45,9 @@ def test_the_range_is_over_the_seeds_of_the_run(tmp_path):
     folder = write_head(tmp_path / "tagger", [0.0, 0.0, 0.0])
     seeds = [{"mix": {"input": [0.2, 0.3, 0.5]}}, {"mix": {"input": [0.3, 0.3, 0.4]}}]
     (folder / "results.json").write_text(json.dumps({"seeds": seeds}))
-    found = mixing_weights([folder])
-    assert found.mixes[0].ranges == [(0.2, 0.3), (0.3, 0.3), (0.4, 0.5)]
-    assert "0.333 (0.200–0.300)" in found.table()
+    weights = mixing_weights([folder])
+    assert weights.mixes[0].ranges == [(0.2, 0.3), (0.3, 0.3), (0.4, 0.5)]
+    assert "0.333 (0.200–0.300)" in weights.table()
 
 
 def test_models_without_a_mix_and_folders_without_a_model_are_named(tmp_path):

@@ -68,14 +68,14 @@ def test_the_weights_that_were_best_on_the_development_data_are_kept(monkeypatch
     dev = [TaggedSentence(some.words, [shuffled.pop() for _ in some.words]) for some in dev]
     results = probe(toy_embedder(), train, dev, settings=QUICK)
     numbers = torch.tensor([results.tags.index(tag) for some in dev for tag in some.tags])
-    best = torch.stack([(found == numbers).double().mean(dim=1) for found in seen[:-1]]).max(dim=0).values
+    best = torch.stack([(values == numbers).double().mean(dim=1) for values in seen[:-1]]).max(dim=0).values
     np.testing.assert_allclose(results.scores["dev"].accuracy[0], best.numpy())
 
 
 def test_seeds_repeat_and_differ():
     def run(*seeds):
-        found = probe(toy_embedder(), sentences(30, 0), sentences(30, 1), seeds=seeds, settings=QUICK)
-        return found.scores["dev"].accuracy
+        results = probe(toy_embedder(), sentences(30, 0), sentences(30, 1), seeds=seeds, settings=QUICK)
+        return results.scores["dev"].accuracy
 
     both = run(0, 1)
     np.testing.assert_array_equal(both[:1], run(0))

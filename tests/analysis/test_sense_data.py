@@ -67,8 +67,8 @@ def write(tmp_path, text, name="data.tsv") -> str:
 
 
 def test_semcor_has_documents_multi_words_and_several_senses(tmp_path):
-    found = read_senses(write(tmp_path, SEMCOR))
-    assert found == [
+    sentences = read_senses(write(tmp_path, SEMCOR))
+    assert sentences == [
         SenseSentence(
             ["The", "Grand", "Jury", "looked", "up", "years", "#"],
             [
@@ -202,8 +202,10 @@ def test_a_split_divides_documents_and_nothing_is_lost(count, share, seed):
 
 
 def test_the_seed_chooses_the_documents():
-    found = [{some.document for some in split_by_document(documents(20), 0.5, seed).test} for seed in (0, 0, 1)]
-    assert found[0] == found[1] != found[2]
+    test_documents = [
+        {some.document for some in split_by_document(documents(20), 0.5, seed).test} for seed in (0, 0, 1)
+    ]
+    assert test_documents[0] == test_documents[1] != test_documents[2]
 
 
 def test_what_cannot_be_split_is_refused():
@@ -232,10 +234,10 @@ def test_first_senses_are_those_of_number_one(tmp_path):
 @pytest.mark.medium
 def test_semcor_itself_is_read():
     path = find_data("corpora", "wsd-semcor", "semcor3.0-brown1-brown2.tsv.xz")
-    found = read_senses(str(path))
-    assert len(found) == 20_138
-    assert sum(len(sentence.instances) for sentence in found) == 192_639
-    assert len({sentence.document for sentence in found}) == 186
+    sentences = read_senses(str(path))
+    assert len(sentences) == 20_138
+    assert sum(len(sentence.instances) for sentence in sentences) == 192_639
+    assert len({sentence.document for sentence in sentences}) == 186
 
 
 VALID = {

@@ -18,7 +18,7 @@ INVENTORY = {"bank": ("noun", ["b1", "b2", "b3"]), "run": ("verb", ["r1", "r2"])
 
 def text(count: int, seed: int, lemmas=("bank", "run", "sun")) -> list[SenseSentence]:
     """Random sentences with one or two words that have senses; forms vary, a few have two senses or two words."""
-    generator, found = random.Random(seed), []
+    generator, sentences = random.Random(seed), []
     for _ in range(count):
         words, instances = [], []
         for lemma in generator.choices(lemmas, k=generator.randint(1, 2)):
@@ -28,16 +28,16 @@ def text(count: int, seed: int, lemmas=("bank", "run", "sun")) -> list[SenseSent
             chosen = tuple(generator.sample(own, 2 if len(own) > 1 and generator.random() < 0.1 else 1))
             instances.append(SenseInstance(len(words), len(words) + len(form), lemma, pos, chosen))
             words += form
-        found.append(SenseSentence(words, instances, None))
-    return found
+        sentences.append(SenseSentence(words, instances, None))
+    return sentences
 
 
 def vectors_of(embedder, sentences):
     """Each instance and its vector, `(representations, size)`."""
     for sentence in sentences:
-        found = representations(embedder, sentence.words)
+        layers = representations(embedder, sentence.words)
         for instance in sentence.instances:
-            yield instance, found[:, instance.start : instance.end].mean(axis=1)
+            yield instance, layers[:, instance.start : instance.end].mean(axis=1)
 
 
 def slow(embedder, train, test, neighbors, mix):
@@ -64,7 +64,7 @@ def slow(embedder, train, test, neighbors, mix):
                 least = sorted((c for c, _ in near), reverse=True)[:neighbors][-1]
                 chosen = [(c, sense) for c, sense in near if c >= least - 1e-6]
                 for sense in candidates:
-                    own = [c for c, found in chosen if found == sense]
+                    own = [c for c, answer in chosen if answer == sense]
                     votes[sense] = len(own) + sum(own) / (2 * len(chosen) + 2)
             answers.append(_best(votes, 1e-3))
         rows.append(answers)

@@ -34,8 +34,8 @@ def test_an_array_that_was_cut_short_is_computed_again(tmp_path):
 
 def test_without_a_folder_nothing_is_stored():
     work = WorkFolder(None, IDENTITY)
-    assert [work.array("a", lambda number=number: np.array(number)).item() for number in (1, 2)] == [1, 2]
-    assert [work.record("a", lambda number=number: {"a": number})["a"] for number in (1, 2)] == [1, 2]
+    assert [work.array("a", lambda value=value: np.array(value)).item() for value in (1, 2)] == [1, 2]
+    assert [work.record("a", lambda value=value: {"a": value})["a"] for value in (1, 2)] == [1, 2]
 
 
 def test_a_folder_of_another_analysis_is_refused_with_what_differs(tmp_path):

@@ -19,5 +19,5 @@ def test_pieces_equal_the_whole(count, piece, tmp_path):
     for direction in ("forward", "backward"):
         with torch.no_grad():
             expected = model(char_ids=whole, directions=direction).last_hidden_state[0].numpy()
-        found = np.fromfile(tmp_path / f"{direction}.bin", dtype=np.float32).reshape(count + 2, -1)
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        vectors = np.fromfile(tmp_path / f"{direction}.bin", dtype=np.float32).reshape(count + 2, -1)
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)

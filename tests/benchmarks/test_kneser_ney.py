@@ -13,7 +13,7 @@ from benchmarks.kneser_ney import FALLBACK_DISCOUNTS, encode, estimate_discounts
 from benchmarks.texts import SENTENCES
 
 WORDS = ["<S>", "</S>", "<UNK>", "a", "b", "c", "d"]
-INDEX = {word: number for number, word in enumerate(WORDS)}
+INDEX = {word: index for index, word in enumerate(WORDS)}
 OUTSIDE = "zeppelin"
 TEXTS = ["train", "--heldout", "heldout", "other"]
 # Contexts have a word, "d", that the sentences have not.
@@ -95,13 +95,13 @@ def test_sums_to_one_and_equals_the_slow_model(sentences, context):
 
 def test_equals_the_slow_model_with_estimated_discounts():
     draw = random.Random(0)
-    vocabulary = [*WORDS[:3], *(f"w{number}" for number in range(60))]
+    vocabulary = [*WORDS[:3], *(f"w{suffix}" for suffix in range(60))]
     frequencies = [1 / rank for rank in range(1, 81)]
     texts = [
         [" ".join(draw.choices([f"w{n}" for n in range(80)], frequencies, k=draw.randrange(9))) for _ in range(size)]
         for size in (600, 40)
     ]
-    index = {word: number for number, word in enumerate(vocabulary)}
+    index = {word: word_id for word_id, word in enumerate(vocabulary)}
     training, heldout = (encode(text, index) for text in texts)
     predictions = list(predict(training, heldout, len(vocabulary), 0, 4))
     for order, probabilities in enumerate(predictions, start=1):
@@ -119,7 +119,7 @@ def test_equals_kenlm():
     training = " ".join(SENTENCES.split()).split(" . ")
     heldout = ["The old bridge , which was closed to carts , was opened .", "Rain fell on the zeppelin ."]
     words = dict.fromkeys([*WORDS[:3], *" ".join(training).split()])
-    index = {word: number for number, word in enumerate(words)}
+    index = {word: word_id for word_id, word in enumerate(words)}
     predictions = list(predict(encode(training, index), encode(heldout, index), len(index), 0, 4))
     assert [perplexity(prediction) for prediction in predictions[1:]] == pytest.approx(
         [81.859885, 42.481221, 50.103809], rel=1e-6

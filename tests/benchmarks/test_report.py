@@ -19,9 +19,9 @@ def test_results_can_be_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     seconds = {"fp32": [0.123456789, float("inf")], "tokens": 12}
     write_results(tmp_path / "inference.json", "inference", [seconds], sentences=3)
-    found = read_results("inference")
-    assert found["results"] == [{"fp32": [0.12346, None], "tokens": 12}]
-    assert (found["benchmark"], found["sentences"], found["machine"]) == ("inference", 3, json_of(machine()))
+    results = read_results("inference")
+    assert results["results"] == [{"fp32": [0.12346, None], "tokens": 12}]
+    assert (results["benchmark"], results["sentences"], results["machine"]) == ("inference", 3, json_of(machine()))
 
 
 def json_of(value):

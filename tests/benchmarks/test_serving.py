@@ -10,7 +10,7 @@ from elmo_hf.serving import ServingLimits
 from tests.embedding.toy import toy_embedder
 from tests.serving.running import embedding_model, running
 
-TEXTS = [f"the bank {number}" for number in range(12)]
+TEXTS = [f"the bank {index}" for index in range(12)]
 
 
 @pytest.mark.parametrize("per_request", [1, 5])

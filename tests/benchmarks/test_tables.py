@@ -41,16 +41,16 @@ def records(inputs: str, metrics: list[float], task: str = "pos", **values) -> l
 
 
 def test_tasks_are_shown_with_and_without_elmo():
-    found = []
+    runs = []
     for task in task_tables.TASK_NAMES.keys() - task_tables.OPTIONAL:
-        found += records("glove", [0.90, 0.91, 0.92], task) + records("elmo+glove", [0.95, 0.95, 0.98], task)
-    assert len(task_tables.results(found).splitlines()) == 2 + 6
-    row = task_tables.results(found).splitlines()[2]
+        runs += records("glove", [0.90, 0.91, 0.92], task) + records("elmo+glove", [0.95, 0.95, 0.98], task)
+    assert len(task_tables.results(runs).splitlines()) == 2 + 6
+    row = task_tables.results(runs).splitlines()[2]
     assert row.endswith("| GloVe (50) | 91.00 (90.00–92.00) | 96.00 (95.00–98.00) | +5.00 | 3 |")
-    one = task_tables.results([record for record in found if not record["seed"]])
+    one = task_tables.results([record for record in runs if not record["seed"]])
     assert one.splitlines()[2].endswith("| 90.00 | 95.00 | +5.00 | 1 |")
     with pytest.raises(task_tables.NotMeasuredError, match="roles"):
-        task_tables.results([record for record in found if record["task"] != "roles"])
+        task_tables.results([record for record in runs if record["task"] != "roles"])
 
 
 def test_a_table_of_runs_that_were_not_made_stays_as_it_is(monkeypatch):
@@ -58,27 +58,27 @@ def test_a_table_of_runs_that_were_not_made_stays_as_it_is(monkeypatch):
     for name in ("results", "inputs", "ways", "int8", "mixes"):
         text = f"<!-- numbers: tasks {name} -->\nas it is\n<!-- /numbers -->"
         assert tables.updated(text) == text
-    found = [run for inputs in task_tables.INPUT_NAMES for run in records(inputs, [0.9, 0.8])]
-    assert "| ELMo alone | 85.00 (80.00–90.00) |" in task_tables.inputs(found)
+    all_runs = [run for inputs in task_tables.INPUT_NAMES for run in records(inputs, [0.9, 0.8])]
+    assert "| ELMo alone | 85.00 (80.00–90.00) |" in task_tables.inputs(all_runs)
 
 
 def test_the_shares_of_the_layers_are_means_of_the_seeds():
-    found = records("elmo+glove", [0.9], **{"input mix": [0.2, 0.8]})
-    found += records("elmo+glove", [0.9], **{"input mix": [0.4, 0.6]})
-    assert task_tables.mixes(found).splitlines()[2].endswith("| input | 0.30 | 0.70 |")
+    runs = records("elmo+glove", [0.9], **{"input mix": [0.2, 0.8]})
+    runs += records("elmo+glove", [0.9], **{"input mix": [0.4, 0.6]})
+    assert task_tables.mixes(runs).splitlines()[2].endswith("| input | 0.30 | 0.70 |")
 
 
 def test_ways_and_int8_are_of_elmo_beside_learned_vectors():
-    found = records("elmo+learned", [0.90], **{"int8 metric": 0.89}) + records("elmo+learned", [0.80], way="output")
-    assert "| output | 80.00 |" in task_tables.ways(found)
-    assert "| 90.00 | 89.00 | 1.00 (1.00 to 1.00) |" in task_tables.int8(found)
+    runs = records("elmo+learned", [0.90], **{"int8 metric": 0.89}) + records("elmo+learned", [0.80], way="output")
+    assert "| output | 80.00 |" in task_tables.ways(runs)
+    assert "| 90.00 | 89.00 | 1.00 (1.00 to 1.00) |" in task_tables.int8(runs)
 
 
 def test_the_server_is_shown_beside_the_embedder():
     runs = [{"texts/s": speed, "share": speed / 1000, "p50": 0.05, "p99": 0.1234} for speed in (800, 900, 1000)]
     machine = {"processor": "P", "threads": 2, "torch": "2"}
-    found = {"machine": machine, "clients": 64, "results": {"embedder": [1000.0], "server": {"1": runs, "16": runs}}}
-    lines = speed_tables.serving(found).splitlines()
+    results = {"machine": machine, "clients": 64, "results": {"embedder": [1000.0], "server": {"1": runs, "16": runs}}}
+    lines = speed_tables.serving(results).splitlines()
     assert lines[3] == "| 64 clients, 1 text per request | 900 (800–1,000) | 90% | 50 ms | 123 ms |"
     assert lines[4].startswith("| 64 clients, 16 texts per request |")
 
@@ -93,9 +93,9 @@ def test_onnx_is_shown_with_its_speed_and_the_error_of_int8():
     sides = ["PyTorch fp32", "PyTorch int8", "onnxruntime fp32", "onnxruntime int8"]
     seconds = {side: {"8": [4.0 / place] * 3} for place, side in enumerate(sides, 1)}
     error = {"mean cosines": [0.999, 0.998], "smallest cosines": [0.99, 0.98], "largest difference": 0.123}
-    found = {"model": "compact", "words": {"8": 400}, "seconds": seconds, "compared": dict.fromkeys(sides[1:], error)}
+    result = {"model": "compact", "words": {"8": 400}, "seconds": seconds, "compared": dict.fromkeys(sides[1:], error)}
     machine = {"processor": "P", "threads": 2, "torch": "2"}
-    results = {"results": [found], "machine": machine, "onnxruntime": "1.2"}
+    results = {"results": [result], "machine": machine, "onnxruntime": "1.2"}
     row = speed_tables.onnx(results).splitlines()[2]
     assert row == "| elmo-english-compact | 8 | 100 | 200 | 300 | 400 | 3.00 (3.00–3.00) | 2.00 (2.00–2.00) |"
     assert "(P, 2 threads, onnxruntime 1.2, PyTorch 2.)" in speed_tables.onnx(results)

@@ -42,6 +42,6 @@ def test_runs_of_the_published_results_are_not_repeated(tmp_path):
     run = {"task": "pos", "inputs": "glove", "way": None, "seed": 0, "metric": 0.5}
     (tmp_path / "tasks.json").write_text(json.dumps({"results": [run, run | {"seed": 1}]}))
     (tmp_path / "runs.jsonl").write_text(json.dumps(run | {"metric": 0.6}) + "\n")
-    found = stored_runs(tmp_path / "runs.jsonl", tmp_path / "tasks.json")
-    assert found == [run | {"metric": 0.6}, run | {"seed": 1}]
+    runs = stored_runs(tmp_path / "runs.jsonl", tmp_path / "tasks.json")
+    assert runs == [run | {"metric": 0.6}, run | {"seed": 1}]
     assert stored_runs(tmp_path / "no.jsonl", None) == []

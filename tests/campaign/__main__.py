@@ -39,18 +39,18 @@ def main() -> int:
             if arguments.only and kind not in arguments.only:
                 continue
             tries, start, faults = arguments.tries, time.monotonic(), []
-            for number in range(tries):
-                generator = random.Random(f"{arguments.seed} {kind} {number}")
+            for index in range(tries):
+                generator = random.Random(f"{arguments.seed} {kind} {index}")
                 with tempfile.TemporaryDirectory(dir=folder) as place:
-                    if fault := trials[number % len(trials)](made, Path(place), generator):
-                        faults.append(f"--seed {arguments.seed}, {kind} {number}: {fault}")
+                    if fault := trials[index % len(trials)](made, Path(place), generator):
+                        faults.append(f"--seed {arguments.seed}, {kind} {index}: {fault}")
             figures[kind] = {"tried": tries, "survived": tries - len(faults)}
             print(f"{kind:<26}{tries:>7}{tries - len(faults):>10}{time.monotonic() - start:>9.0f}", flush=True)
             for fault in faults:
                 print(f"  {fault}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps({"seed": arguments.seed, "kinds": figures}, indent=2) + "\n")
-    return int(any(found["tried"] > found["survived"] for found in figures.values()))
+    return int(any(figure["tried"] > figure["survived"] for figure in figures.values()))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ bank\tbank\tNN\tbank%1:0{sense}:00::\t-
 runs\trun\tVB\trun%2:38:00::\t-
 
 """
-SEMCOR = "".join(DOCUMENT.format(number=number, sense=number % 2) for number in range(6))
+SEMCOR = "".join(DOCUMENT.format(number=index, sense=index % 2) for index in range(6))
 TEXT = "the bank of the river\nthe old bank\na bank in Zürich\nthe bank is closed\nno bank here\nthe river\n"
 SENSES = ("analyze", "senses", "data.tsv", "--test-share", "0.34", "--model", "folder")
 LAYERS = ("analyze", "layers", "--text", "text.txt", "--model", "folder")
@@ -44,12 +44,12 @@ def outputs(run, *command):
 
 @pytest.mark.medium
 def test_senses_are_split_by_documents_and_reported(run):
-    output, found = outputs(run, *SENSES)
-    assert found["groups"] == ["all", "ambiguous", "noun", "verb"]
-    assert found["counts"] == [4, 2, 2, 2]
-    assert found["representations"] == ["layer 0", "layer 1", "layer 2", "mix"]
-    assert "answers" not in found
-    assert sum(found["learned_mix"]) == pytest.approx(1)
+    output, results = outputs(run, *SENSES)
+    assert results["groups"] == ["all", "ambiguous", "noun", "verb"]
+    assert results["counts"] == [4, 2, 2, 2]
+    assert results["representations"] == ["layer 0", "layer 1", "layer 2", "mix"]
+    assert "answers" not in results
+    assert sum(results["learned_mix"]) == pytest.approx(1)
     assert output.splitlines()[1].startswith("most frequent sense ")
 
 
@@ -57,9 +57,9 @@ def test_senses_of_a_test_text_with_first_senses_and_without_neighbours(run, tmp
     (tmp_path / "test.tsv").write_text("the castle\t1\tcastle%1:06:00::\n")
     (tmp_path / "index.sense").write_text("castle%1:06:00:: 1 1 0\n")
     options = ("--first-senses", "index.sense", "--neighbors", "0", "--model", "folder")
-    _, found = outputs(run, "analyze", "senses", "data.tsv", "test.tsv", *options)
-    assert (found["fallback"], found["accuracy"][0]) == (1, [1.0, 1.0])
-    assert (len(found["methods"]), found["learned_mix"]) == (5, None)  # no word of the test has several candidates
+    _, results = outputs(run, "analyze", "senses", "data.tsv", "test.tsv", *options)
+    assert (results["fallback"], results["accuracy"][0]) == (1, [1.0, 1.0])
+    assert (len(results["methods"]), results["learned_mix"]) == (5, None)  # no word of the test has several candidates
 
 
 def test_an_interrupted_analysis_of_senses_continues_in_its_folder(run, tmp_path):
@@ -70,9 +70,9 @@ def test_an_interrupted_analysis_of_senses_continues_in_its_folder(run, tmp_path
 
 @pytest.mark.medium
 def test_probes_are_reported_for_every_representation(run):
-    output, found = outputs(run, *PROBE, "--seed", "0", "--seed", "1")
-    assert found["seeds"] == [0, 1]
-    assert len(found["scores"]["dev"]["accuracy"]) == 2
+    output, results = outputs(run, *PROBE, "--seed", "0", "--seed", "1")
+    assert results["seeds"] == [0, 1]
+    assert len(results["scores"]["dev"]["accuracy"]) == 2
     assert [line.split("  ")[0] for line in output.splitlines()[1:7]] == [
         "most frequent tag",
         "layer 0",
@@ -93,30 +93,30 @@ def test_samples_trains_heads_as_asked(run, monkeypatch):
 
     monkeypatch.setattr(FinetuningRun, "begin", begin)
     settings = ("--seed", "7", "--precision", "int8", "--set", "epochs=3", "--set", "tag_decoder=crf")
-    _, found = outputs(run, *SAMPLES, "--shares", "0.5,1", *settings)
-    assert found["examples"] == [10, 20]
-    assert found["scores"]["dev"] == {"with ELMo": [[0.25], [0.75]], "without ELMo": [[0.5], [1.0]]}
+    _, results = outputs(run, *SAMPLES, "--shares", "0.5,1", *settings)
+    assert results["examples"] == [10, 20]
+    assert results["scores"]["dev"] == {"with ELMo": [[0.25], [0.75]], "without ELMo": [[0.5], [1.0]]}
     assert runs[0].settings == {"epochs": 3, "precision": "int8", "seed": 7}
     assert runs[1].fields == {"tag_decoder": "crf", "elmo_places": "none"}
     assert runs[0].vectors_size == sample_efficiency.VECTORS_SIZE
 
 
 def test_layers_shows_mixes_and_similarities(run):
-    output, found = outputs(run, "analyze", "layers", "folder", "folder", *LAYERS[2:])
-    assert [mix["weights"] for mix in found["mixes"]["mixes"]] == [pytest.approx([1 / 3] * 3)] * 2
-    assert len(found["similarity"]["between"]) == 4
-    assert found["similarity"]["measured_words"] == 1
+    output, results = outputs(run, "analyze", "layers", "folder", "folder", *LAYERS[2:])
+    assert [mix["weights"] for mix in results["mixes"]["mixes"]] == [pytest.approx([1 / 3] * 3)] * 2
+    assert len(results["similarity"]["between"]) == 4
+    assert results["similarity"]["measured_words"] == 1
     assert "folder, model" in output
     assert "anisotropy" in output
-    _, found = outputs(run, "analyze", "layers", "folder")
-    assert found["similarity"] is None
-    _, found = outputs(run, *LAYERS, "--sentences", "2")
-    assert (found["mixes"], found["similarity"]["sentences"]) == (None, 2)
+    _, results = outputs(run, "analyze", "layers", "folder")
+    assert results["similarity"] is None
+    _, results = outputs(run, *LAYERS, "--sentences", "2")
+    assert (results["mixes"], results["similarity"]["sentences"]) == (None, 2)
 
 
 def test_a_table_of_neighbours_is_printed(run):
-    output, found = outputs(run, *NEIGHBOURS, "-k", "2")
-    (row,) = found["rows"]
+    output, results = outputs(run, *NEIGHBOURS, "-k", "2")
+    (row,) = results["rows"]
     assert len(row["uses"]) == len(row["words"]) == 2
     assert "by the [bank]" in output.splitlines()
 

@@ -102,12 +102,12 @@ def values(run, places, tmp_path) -> Callable[..., dict[str, np.ndarray]]:
 def test_the_model_runs_in_the_precision_that_is_asked_for(values, ran, name, precision):
     expected = values(name)
     ran.clear()
-    found = values(name, "--precision", precision)
+    actual = values(name, "--precision", precision)
     assert {kind for kind in ran if not isinstance(kind, str) or kind == "int8"} == {WEIGHTS[precision]}
     if name == "predict":  # prints no numbers
         return
-    assert found.keys() == expected.keys()
-    differences = [np.abs(found[key] - expected[key]).max(initial=0) for key in expected]
+    assert actual.keys() == expected.keys()
+    differences = [np.abs(actual[key] - expected[key]).max(initial=0) for key in expected]
     scale = max(np.abs(value).max(initial=0) for value in expected.values())
     assert max(differences) <= (0 if precision == "fp32" else 0.1 * scale)
     if precision != "fp32" and name not in COSINES:
@@ -119,11 +119,11 @@ def test_the_model_runs_on_the_device_that_is_asked_for(values, ran, name):
     expected = values(name)
     assert set(filter(lambda kind: str(kind).startswith("cpu"), ran)) == {"cpu"}
     ran.clear()
-    found = values(name, "--device", "cpu:0")
+    actual = values(name, "--device", "cpu:0")
     assert "cpu:0" in ran
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for key, value in expected.items():
-        np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(actual[key], value, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -28,8 +28,8 @@ def test_text_becomes_vectors_with_the_model_that_comes_with_the_package(run, te
     assert (code, output, error) == (0, "out.hdf5: 3 records, 14 words\n", "")
     expected = ElmoEmbedder.from_pretrained().embed(TEXT.splitlines())
     with h5py.File("out.hdf5") as file:
-        for number, vectors in enumerate(expected):
-            np.testing.assert_allclose(file[str(number)][...], vectors, atol=1e-5)
+        for index, vectors in enumerate(expected):
+            np.testing.assert_allclose(file[str(index)][...], vectors, atol=1e-5)
 
 
 @pytest.mark.parametrize(

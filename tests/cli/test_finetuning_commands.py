@@ -124,8 +124,8 @@ def test_coreference_is_trained_and_predicted_for_text_and_columns(folder, tmp_p
     text.write_text("Anna saw\nshe sat\n\n\nBert\n")
     code, output, _ = run("predict", out, text, "--format", "jsonl")
     assert code == 0
-    found = [json.loads(line) for line in output.splitlines()]
-    assert [document["sentences"] for document in found] == [[["Anna", "saw"], ["she", "sat"]], [["Bert"]]]
+    records = [json.loads(line) for line in output.splitlines()]
+    assert [document["sentences"] for document in records] == [[["Anna", "saw"], ["she", "sat"]], [["Bert"]]]
 
     (tmp_path / "bad.conll").write_text(columns.replace("- (0)", "- (0", 1))
     bad = ["--train", tmp_path / "bad.conll", "--dev", source, "--out", tmp_path / "x"]
@@ -164,11 +164,11 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
     assert code == 0, error
     assert "dev, mean and range of 2 seeds: " in output
     assert "saved: the head with seed " in output
-    found = json.loads((out / "results.json").read_text())
-    assert [record["seed"] for record in found["seeds"]] == [5, 6]
-    assert found["examples"] == {"train": 40, "dev": 40, "test": 0}
+    results = json.loads((out / "results.json").read_text())
+    assert [record["seed"] for record in results["seeds"]] == [5, 6]
+    assert results["examples"] == {"train": 40, "dev": 40, "test": 0}
     given = {"epochs": 1, "batch_size": 8, "learning_rate": 0.02, "patience": 2}
-    assert found["settings"].items() >= given.items()
+    assert results["settings"].items() >= given.items()
     assert run("predict", out, tmp_path / "dev.tsv")[1].count("\n") == 40  # read as the examples were
 
 
@@ -192,10 +192,10 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
 )
 def test_a_mistake_is_one_line(folder, tmp_path, run, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    filled = [argument.replace("{train}", str(folder / "train.conll")) for argument in arguments]
-    if "--train" in filled:
-        filled += ["--model", str(folder / "bilm")]
-    code, _, error = run(*filled)
+    replaced = [argument.replace("{train}", str(folder / "train.conll")) for argument in arguments]
+    if "--train" in replaced:
+        replaced += ["--model", str(folder / "bilm")]
+    code, _, error = run(*replaced)
     assert code == 2
     assert error.splitlines()[-1].startswith("elmo-hf: ")
     assert message in error
@@ -231,8 +231,8 @@ def stopped(folder):
 )
 def test_options_that_a_resumed_training_would_ignore_are_refused(refused, folder, stopped, options, names):
     before = sorted(path.name for path in stopped.iterdir())
-    filled = [str(option).replace("{folder}", str(folder)) for option in options]
-    message = refused("finetune", "tagging", "--resume", "--out", stopped, *filled)
+    replaced = [str(option).replace("{folder}", str(folder)) for option in options]
+    message = refused("finetune", "tagging", "--resume", "--out", stopped, *replaced)
     assert f"a resumed run keeps the options that it was begun with: leave out {names}, or" in message
     assert sorted(path.name for path in stopped.iterdir()) == before
 
@@ -283,9 +283,9 @@ def test_questions_are_learned_and_answered_with_offsets(tmp_path, run):
     (tmp_path / "asked.jsonl").write_text(json.dumps(asked) + "\n")
     code, output, _ = run("predict", out, tmp_path / "asked.jsonl", "--n-best", "2")
     assert code == 0
-    (found,) = map(json.loads, output.splitlines())
-    assert (found["id"], found["question"], len(found["answers"])) == ("7", asked["question"], 2)
-    assert all(answer["answer"] == asked["context"][answer["start"] : answer["end"]] for answer in found["answers"])
+    (record,) = map(json.loads, output.splitlines())
+    assert (record["id"], record["question"], len(record["answers"])) == ("7", asked["question"], 2)
+    assert all(answer["answer"] == asked["context"][answer["start"] : answer["end"]] for answer in record["answers"])
     assert "answers are written as jsonl" in run("predict", out, tmp_path / "asked.jsonl", "--format", "conll")[2]
     assert "name it" in run("predict", out)[2]
 

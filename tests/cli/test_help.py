@@ -158,9 +158,9 @@ def test_an_option_has_one_name_in_all_commands():
     ],
 )
 def test_an_option_has_one_meaning_in_all_commands(name, beginning):
-    found = {path: option.help for path, option in options_of(typer.main.get_command(app)) if name in option.opts}
-    assert found
-    assert {path: text for path, text in found.items() if not text.startswith(beginning)} == {}
+    helps = {path: option.help for path, option in options_of(typer.main.get_command(app)) if name in option.opts}
+    assert helps
+    assert {path: text for path, text in helps.items() if not text.startswith(beginning)} == {}
 
 
 @pytest.mark.parametrize("name", sorted(SYNONYMS))

@@ -61,9 +61,9 @@ def test_compressed_files_several_formats_and_standard_input_are_read(run, folde
         monkeypatch.setattr("sys.stdin", stream)
         assert run("index", *files, "--out", tmp_path / "index", "--model", folder)[0] == 0
     index = ElmoIndex.load(tmp_path / "index")
-    found = [index[row] for row in range(len(index))]
-    assert [occurrence.word for occurrence in found[14:]] == ["a", "bank!", "the", "bank", "of", "sand"]
-    assert [occurrence.number for occurrence in found[:14:4]] == [0, 0, 2, 3]
+    occurrences = [index[row] for row in range(len(index))]
+    assert [occurrence.word for occurrence in occurrences[14:]] == ["a", "bank!", "the", "bank", "of", "sand"]
+    assert [occurrence.number for occurrence in occurrences[:14:4]] == [0, 0, 2, 3]
 
 
 def test_layers_words_and_dtype_are_those_asked_for(run, folder, text, tmp_path):
@@ -108,10 +108,10 @@ def test_a_mistake_is_one_line(run, made, folder, text, tmp_path, monkeypatch, a
     tiny_model(seed=5, vocab_size=3).save_pretrained(tmp_path / "other")
     ElmoTokenizer().save_pretrained(tmp_path / "other")
     names = {"text": text, "index": made, "folder": folder, "other": tmp_path / "other"}
-    filled = [argument.format(**names) if "{" in argument else argument for argument in arguments]
-    if filled[0] == "index" and "--model" not in filled:
-        filled += ["--model", folder]
-    code, output, error = run(*filled)
+    formatted = [argument.format(**names) if "{" in argument else argument for argument in arguments]
+    if formatted[0] == "index" and "--model" not in formatted:
+        formatted += ["--model", folder]
+    code, output, error = run(*formatted)
     assert (code, output) == (2, "")
     assert error.splitlines()[-1].startswith("elmo-hf: ")
     assert message in error
@@ -140,12 +140,12 @@ def test_the_documentation_shows_what_is_printed(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elmo_hf").symlink_to(ROOT / "elmo_hf")
     (shown,) = re.findall(r"```console\n(.*?)```", (ROOT / "docs/neighbours.md").read_text("utf-8"), flags=re.DOTALL)
-    number = re.compile(r"\d+\.\d+")
+    decimal = re.compile(r"\d+\.\d+")
     for part in shown.strip().split("\n\n"):
         command, _, expected = part.partition("\n")
         code, printed, _ = run(*shlex.split(command.removeprefix("$ elmo-hf ")))
         assert code == 0
-        assert number.sub("", printed.strip()) == number.sub("", expected)
+        assert decimal.sub("", printed.strip()) == decimal.sub("", expected)
         # Another processor may round otherwise.
-        values = [[float(value) for value in number.findall(text)] for text in (printed, expected)]
+        values = [[float(value) for value in decimal.findall(text)] for text in (printed, expected)]
         assert values[0] == pytest.approx(values[1], abs=0.002)

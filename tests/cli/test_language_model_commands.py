@@ -45,8 +45,8 @@ def test_every_line_has_its_log_probabilities_blank_ones_too(run, lm, stored, te
         for score in lm.score(["the cat sat.", "", "a dog on the mat"])
     ]
     assert len(expected) == len(columns(output)) == 3
-    for found, wanted in zip(columns(output), expected, strict=True):
-        assert found == pytest.approx(wanted, abs=2e-4)
+    for row, wanted in zip(columns(output), expected, strict=True):
+        assert row == pytest.approx(wanted, abs=2e-4)
 
 
 def test_the_model_may_be_an_option_and_the_text_standard_input(run, stored, text, monkeypatch):
@@ -70,11 +70,11 @@ def test_words_may_be_what_blanks_separate(run, lm, stored, text):
 def test_every_token_is_given_as_json(run, lm, stored, text):
     code, output, _ = run("score", stored, text, "--tokens")
     assert code == 0
-    found = [json.loads(line) for line in output.splitlines()]
+    records = [json.loads(line) for line in output.splitlines()]
     expected = lm.score(["the cat sat.", "", "a dog on the mat"])
-    assert [line["tokens"] for line in found] == [score.tokens for score in expected]
-    assert found[2]["unknown"] == [False, False, True, False, False, False, False]
-    for line, score in zip(found, expected, strict=True):
+    assert [line["tokens"] for line in records] == [score.tokens for score in expected]
+    assert records[2]["unknown"] == [False, False, True, False, False, False, False]
+    for line, score in zip(records, expected, strict=True):
         assert line["forward"] == pytest.approx(score.forward, abs=1e-5)
         assert line["backward"] == pytest.approx(score.backward, abs=1e-5)
 

@@ -134,9 +134,9 @@ def test_pretrain_ends_in_a_folder_that_loads_and_says_its_perplexity(run, text,
     ]
     assert "4 steps" in output.splitlines()[-1]
     model, tokenizer = AutoModelForPreTraining.from_pretrained(out), AutoTokenizer.from_pretrained(out)
-    found = pretraining.perplexity(model, pretraining.SentenceEncoder(tokenizer, True), pretraining.Corpus(text))
-    assert f"after: perplexity forward {found.forward:.2f}, backward {found.backward:.2f}\n" in output
-    assert f"({pretraining.protocol(False)}; {found.targets:,} words)\n" in output
+    result = pretraining.perplexity(model, pretraining.SentenceEncoder(tokenizer, True), pretraining.Corpus(text))
+    assert f"after: perplexity forward {result.forward:.2f}, backward {result.backward:.2f}\n" in output
+    assert f"({pretraining.protocol(False)}; {result.targets:,} words)\n" in output
     assert list(out.rglob("*tfevents*"))
 
 
@@ -178,9 +178,9 @@ def test_further_pretraining_keeps_the_vocabulary_and_lowers_the_perplexity(run,
     code, output, error = run(*further(language_model, tmp_path / "run", text), "--heldout", text)
     assert code == 0, error
     before, after = (line for line in output.splitlines() if line.startswith(("before: ", "after: ")))
-    forward, backward = (float(number.rstrip(",")) for number in before.split()[3::2])
+    forward, backward = (float(value.rstrip(",")) for value in before.split()[3::2])
     assert min(forward, backward) > 15
-    forward, backward = (float(number.rstrip(",")) for number in after.split()[3::2])
+    forward, backward = (float(value.rstrip(",")) for value in after.split()[3::2])
     assert max(forward, backward) < 8
     assert AutoTokenizer.from_pretrained(tmp_path / "run").get_vocab() == tiny_tokenizer().get_vocab()
 
@@ -298,7 +298,7 @@ def test_a_loss_that_explodes_is_one_line_that_names_the_last_checkpoint(run, te
 def test_ctrl_c_and_a_termination_save_and_name_how_to_go_on(run, text, words, tmp_path):
     folder, resume = tmp_path / "run", ["pretrain", "--resume", "--out", str(tmp_path / "run")]
     steps = 0
-    for number, arguments in (
+    for signum, arguments in (
         (signal.SIGINT, command_line(text, words, folder, steps=1_000_000, save_every=1_000_000)),
         (signal.SIGTERM, resume),
     ):
@@ -312,7 +312,7 @@ def test_ctrl_c_and_a_termination_save_and_name_how_to_go_on(run, text, words, t
         history = folder / "history.jsonl"
         while process.poll() is None and (not history.exists() or len(read_history(history)) < steps + 3):
             time.sleep(0.02)
-        process.send_signal(number)
+        process.send_signal(signum)
         output, error = process.communicate()
         assert process.returncode == 0, error
         steps = max(recorded_losses(folder))
@@ -337,8 +337,10 @@ def test_perplexity_is_that_of_the_package_for_each_text_and_state(run, language
     expected = []
     for path in (text, other):
         for state in ("zero", "carried"):
-            found = pretraining.perplexity(model, encode, pretraining.Corpus(path), carry_state=state == "carried")
-            expected.append([path.name, state, f"{found.forward:.2f}", f"{found.backward:.2f}", f"{found.targets:,}"])
+            result = pretraining.perplexity(model, encode, pretraining.Corpus(path), carry_state=state == "carried")
+            expected.append(
+                [path.name, state, f"{result.forward:.2f}", f"{result.backward:.2f}", f"{result.targets:,}"]
+            )
     assert [line.split() for line in lines] == expected
     assert pretraining.protocol(carry_state=False) in protocol
     assert "carried: along each document" in protocol

@@ -93,12 +93,12 @@ def test_the_taggers_bilm_is_that_of_the_hdf5(allennlp_golden, tmp_path):
 
     differing = []
     for name, views in bilm_views(expected).items():
-        found, original = torch.cat(bilm_views(model)[name]), torch.cat(views)
+        converted, original = torch.cat(bilm_views(model)[name]), torch.cat(views)
         if name.endswith("/B"):
             i, j, forget, o = original.chunk(4)
-            differing += (found.chunk(4)[2] != forget).tolist()
+            differing += (converted.chunk(4)[2] != forget).tolist()
             original = torch.cat([i, j, (forget + 1.0) - 1.0, o])
-        assert torch.equal(found.view(torch.int32), original.view(torch.int32)), name
+        assert torch.equal(converted.view(torch.int32), original.view(torch.int32)), name
     for layer, other in zip(model.layers, expected.layers, strict=True):
         assert torch.equal(layer.bias.chunk(4, dim=1)[2] + 1.0, other.bias.chunk(4, dim=1)[2] + 1.0)
     assert (sum(differing), len(differing)) == (245, 256)
@@ -134,10 +134,10 @@ def test_the_first_mix_becomes_the_mixer_and_several_are_kept_beside_it(tmp_path
     assert (mixer.weights.tolist(), mixer.gamma.item()) == (([0, 1, 2], 1.5) if mixes else ([0, 0, 0], 1.0))
     assert (out / "scalar_mixes.json").exists() == (mixes > 1)
     if mixes > 1:
-        for number, mix in enumerate(json.loads((out / "scalar_mixes.json").read_text())):
-            weights = [layer + number / 8 for layer in range(3)]
-            assert mix == {"name": f"{ELMO}scalar_mix_{number}", "weights": weights, "gamma": 1.5 + number}
-        assert number == mixes - 1
+        for index, mix in enumerate(json.loads((out / "scalar_mixes.json").read_text())):
+            weights = [layer + index / 8 for layer in range(3)]
+            assert mix == {"name": f"{ELMO}scalar_mix_{index}", "weights": weights, "gamma": 1.5 + index}
+        assert index == mixes - 1
 
 
 @pytest.mark.parametrize("layer_norm", [True, False])

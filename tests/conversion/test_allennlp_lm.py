@@ -46,8 +46,8 @@ class LanguageModel(torch.nn.Module):
     def archive(self, softmax="full") -> dict[str, torch.Tensor]:
         """The state dict as AllenNLP names it."""
         tensors = {f"{EMBEDDER}_embedding._module.weight": self.table.weight, "_last_average_loss": torch.zeros(1)}
-        modules = {f"char_conv_{number}": layer for number, layer in enumerate(self.convolutions)}
-        modules |= {f"_highways._layers.{number}": layer for number, layer in enumerate(self.highways)}
+        modules = {f"char_conv_{index}": layer for index, layer in enumerate(self.convolutions)}
+        modules |= {f"_highways._layers.{index}": layer for index, layer in enumerate(self.highways)}
         for name, module in (modules | {"_projection": self.projection}).items():
             tensors |= {f"{ENCODER}{name}.{key}": value for key, value in module.state_dict().items()}
         tensors |= {f"_contextualizer._module.{key}": value for key, value in self.lstm.state_dict().items()}
@@ -116,12 +116,12 @@ def test_vectors_and_losses_are_those_of_the_layout(tmp_path, layers, bidirectio
         batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
         targets = [WORDS.index(word) if word in WORDS else 0 for word in ("<S>", *words, "</S>")]
         with torch.no_grad():
-            found = model.elmo(**batch, output_hidden_states=True).hidden_states
+            hidden_states = model.elmo(**batch, output_hidden_states=True).hidden_states
             tokens = source.token_vectors(batch["char_ids"][0])
             top = source.lstm(tokens[None])[0]
             logits = [source.softmax(half).log_softmax(-1)[0] for half in top.split(SIZE, dim=-1)]
-        torch.testing.assert_close(found[0][0, :, :SIZE], tokens, rtol=1e-6, atol=1e-6)
-        torch.testing.assert_close(found[-1], top, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(hidden_states[0][0, :, :SIZE], tokens, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(hidden_states[-1], top, rtol=1e-6, atol=1e-6)
         forward = [logits[0][place, target].item() for place, target in enumerate(targets[1:])]
         np.testing.assert_allclose(np.sum(score.forward), sum(forward), rtol=1e-5)
         if bidirectional:

@@ -52,7 +52,7 @@ CHARACTERS = {
 def logits_of(model, tokenizer, words, state=None):
     """The forward and backward logits of a sentence, `(words + 1, vocabulary)` each, and the states after it."""
     batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
-    found, states = [], {}
+    direction_logits, states = [], {}
     names = ["forward"] if model.config.directions == "forward" else ["forward", "backward"]
     for name in names:
         part = slice(None, -1) if name == "forward" else slice(1, None)  # what that direction reads
@@ -60,9 +60,9 @@ def logits_of(model, tokenizer, words, state=None):
         before = None if state is None else state[name]
         output = model.elmo(**inputs, directions=name, output_states=True, initial_state=before)
         logits = torch.nn.functional.linear(output.last_hidden_state[0], model.softmax.weight, model.softmax.bias)
-        found.append(logits.numpy() if name == "forward" else logits.numpy()[::-1])
+        direction_logits.append(logits.numpy() if name == "forward" else logits.numpy()[::-1])
         states[name] = output.states
-    return found, states
+    return direction_logits, states
 
 
 @pytest.mark.golden
@@ -76,19 +76,19 @@ def test_the_logits_and_layers_are_those_of_the_original_graph(name, tmp_path):
     encoder = AutoModel.from_pretrained(out)
     sentences = json.loads((folder / "sentences.json").read_text("utf-8"))
     expected, state = np.load(folder / "expected.npz"), None
-    for number, words in enumerate(sentences):
+    for index, words in enumerate(sentences):
         for kind in ("zero", "carried"):
-            found, states = logits_of(model, tokenizer, words, None if kind == "zero" else state)
-            for direction, logits in zip(("forward", "backward"), found, strict=False):
-                golden = expected[f"{kind}_{direction}_logits_{number}"]
+            direction_logits, states = logits_of(model, tokenizer, words, None if kind == "zero" else state)
+            for direction, logits in zip(("forward", "backward"), direction_logits, strict=False):
+                golden = expected[f"{kind}_{direction}_logits_{index}"]
                 np.testing.assert_allclose(logits, golden, rtol=1e-5, atol=1e-5)
             if kind == "carried":
                 state = states
-        if f"layers_{number}" in expected:
+        if f"layers_{index}" in expected:
             batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
             with torch.no_grad():
                 layers = torch.cat(encoder(**batch, output_hidden_states=True).hidden_states)[:, 1:-1].numpy()
-            golden = expected[f"layers_{number}"]
+            golden = expected[f"layers_{index}"]
             np.testing.assert_allclose(layers.reshape(golden.shape), golden, rtol=1e-5, atol=1e-5)
 
 
@@ -99,13 +99,13 @@ def test_scores_and_perplexity_are_those_of_the_original_loss(name, tmp_path):
     lm = ElmoLanguageModel.from_pretrained(convert_bilm_checkpoint(folder, tmp_path / "out"))
     sentences = json.loads((folder / "sentences.json").read_text("utf-8"))
     expected = np.load(folder / "expected.npz")
-    for number, score in enumerate(lm.score(sentences)):
-        for direction, found in (("forward", score.forward), ("backward", score.backward)):
-            if (key := f"zero_{direction}_loss_{number}") in expected:
+    for index, score in enumerate(lm.score(sentences)):
+        for direction, log_probs in (("forward", score.forward), ("backward", score.backward)):
+            if (key := f"zero_{direction}_loss_{index}") in expected:
                 golden = expected[key]  # per word, or their mean
-                steps = len(sentences[number]) + 1
+                steps = len(sentences[index]) + 1
                 total = golden.sum() if golden.size > 1 else golden.item() * steps
-                np.testing.assert_allclose(-found.sum(), total, rtol=1e-5)
+                np.testing.assert_allclose(-log_probs.sum(), total, rtol=1e-5)
 
 
 @pytest.mark.golden
@@ -114,13 +114,13 @@ def test_the_encoder_goes_back_to_the_weights_that_the_original_dumped(name, tmp
     h5py = pytest.importorskip("h5py")
     folder = find_data("fixtures", "tf-checkpoints", name)
     export_bilm_hdf5(convert_bilm_checkpoint(folder, tmp_path / "out"), tmp_path / "back")
-    with h5py.File(tmp_path / "back" / "weights.hdf5") as found, h5py.File(folder / "weights.hdf5") as expected:
+    with h5py.File(tmp_path / "back" / "weights.hdf5") as written, h5py.File(folder / "weights.hdf5") as expected:
         names: list[str] = []
         expected.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
         names = [name for name in names if not name.startswith("softmax") and "Adagrad" not in name]
         assert len(names) > 10
         for array in names:
-            assert np.array_equal(found[array][...], expected[array][...]), array
+            assert np.array_equal(written[array][...], expected[array][...]), array
 
 
 # ---- All shapes, against the reference
@@ -137,10 +137,10 @@ def random_arrays(options: dict, generator: np.random.Generator) -> dict[str, np
         shapes["embedding"] = (words, size)
     else:
         dim, filters = characters["embedding"]["dim"], characters["filters"]
-        total = sum(number for _, number in filters)
+        total = sum(count for _, count in filters)
         shapes["char_embed"] = (261, dim)
-        for index, (width, number) in enumerate(filters):
-            shapes |= {f"CNN/W_cnn_{index}": (1, width, dim, number), f"CNN/b_cnn_{index}": (number,)}
+        for index, (width, count) in enumerate(filters):
+            shapes |= {f"CNN/W_cnn_{index}": (1, width, dim, count), f"CNN/b_cnn_{index}": (count,)}
         for index in range(characters.get("n_highway") or 0):
             for kind in ("carry", "transform"):
                 shapes |= {f"CNN_high_{index}/W_{kind}": (total, total), f"CNN_high_{index}/b_{kind}": (total,)}
@@ -222,12 +222,12 @@ def test_all_shapes_have_the_logits_of_the_reference(shape, tmp_path):
     bilm = reference(options, arrays)
     weight = arrays["embedding" if options.get("share_embedding_softmax") else "softmax/W"].astype(np.float64)
     for words in SENTENCES:
-        found, _ = logits_of(model, tokenizer, words)
+        direction_logits, _ = logits_of(model, tokenizer, words)
         batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
         pairs = zip(batch["char_ids"][0].numpy(), batch["input_ids"][0].tolist(), strict=True)
         tokens = [bilm.token_vector(chars, word) for chars, word in pairs]
-        assert len(found) == len(bilm.directions)
-        for direction, logits in enumerate(found):
+        assert len(direction_logits) == len(bilm.directions)
+        for direction, logits in enumerate(direction_logits):
             read = tokens[:-1] if direction == 0 else tokens[1:]
             top = bilm.sentence(read)[0][-1]
             half = np.split(top, len(bilm.directions), axis=-1)[direction]
@@ -259,9 +259,9 @@ def original(tmp_path):
 @pytest.mark.parametrize("name", ["", "model.ckpt-3", "model.ckpt-3.index", "model.ckpt-3.data-00000-of-00001"])
 def test_a_checkpoint_may_be_named_by_its_folder_its_prefix_or_a_file(original, tmp_path, name):
     out = convert_bilm_checkpoint(original / name, tmp_path / "out")
-    found = read_provenance(out)
-    assert found["format"] == "bilm-checkpoint"
-    assert {use: file["name"] for use, file in found["files"].items()} == {
+    provenance = read_provenance(out)
+    assert provenance["format"] == "bilm-checkpoint"
+    assert {use: file["name"] for use, file in provenance["files"].items()} == {
         "index": "model.ckpt-3.index",
         "weights": "model.ckpt-3.data-00000-of-00001",
         "options": "options.json",

@@ -24,7 +24,7 @@ from tests.full_disk import files_of_at_most
 from tests.models import reference_of, tiny_model
 
 ROOT = Path(__file__).parent.parent.parent
-WORDS = ["<S>", "</S>", "<UNK>", *(f"word{number}" for number in range(17))]
+WORDS = ["<S>", "</S>", "<UNK>", *(f"word{index}" for index in range(17))]
 # What the characters of a word-only model are after its way through a format that does not tell of them.
 UNUSED_CHARACTERS = {"char_embedding_size": 16, "char_filters": ORIGINAL_FILTERS, "num_highway_layers": 2}
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
@@ -50,11 +50,11 @@ def save(model, folder, words=WORDS):
     return folder
 
 
-def assert_same_tensors(found, expected):
-    found, expected = found.state_dict(), expected.state_dict()
-    assert found.keys() == expected.keys()
+def assert_same_tensors(actual, expected):
+    actual, expected = actual.state_dict(), expected.state_dict()
+    assert actual.keys() == expected.keys()
     for name, tensor in expected.items():
-        assert torch.equal(found[name], tensor), name
+        assert torch.equal(actual[name], tensor), name
 
 
 @pytest.fixture
@@ -87,11 +87,11 @@ def test_the_converted_folder_loads_with_auto_classes_and_gives_the_golden_vecto
 def test_the_way_to_a_folder_and_back_is_exact_to_the_bit(golden, tmp_path):
     convert_bilm_hdf5(golden.options, golden.weights, tmp_path / "folder")
     export_bilm_hdf5(tmp_path / "folder", tmp_path / "back")
-    found, expected = read_arrays(tmp_path / "back" / "weights.hdf5"), read_arrays(golden.weights)
-    assert found.keys() == expected.keys()
+    written, expected = read_arrays(tmp_path / "back" / "weights.hdf5"), read_arrays(golden.weights)
+    assert written.keys() == expected.keys()
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        assert found[name].tobytes() == array.tobytes(), name
+        assert written[name].dtype == array.dtype
+        assert written[name].tobytes() == array.tobytes(), name
     stated = [ElmoConfig.from_bilm_options(path) for path in (tmp_path / "back" / "options.json", golden.options)]
     assert stated[0] == stated[1]
 

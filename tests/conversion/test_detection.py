@@ -59,8 +59,8 @@ def assert_same_as_plan(path, out, **files):
 
 @pytest.mark.parametrize("name", ["", "weights.hdf5", "options.json"])
 def test_hdf5_weights_are_found_by_folder_and_by_either_file(hdf5, tmp_path, name):
-    found = detect(hdf5 / name)
-    assert (found.format, found.files["options"]) == ("bilm-hdf5", hdf5 / "options.json")
+    detected = detect(hdf5 / name)
+    assert (detected.format, detected.files["options"]) == ("bilm-hdf5", hdf5 / "options.json")
     assert_same_as_plan(hdf5 / name, tmp_path / "out")
     assert read_provenance(tmp_path / "out")["format"] == "bilm-hdf5"
 
@@ -95,9 +95,9 @@ def test_state_dicts_of_allennlp_are_found(tmp_path, name):
 
 def test_of_two_formats_the_one_with_the_softmax_is_taken_and_the_other_is_named(checkpoint, hdf5):
     shutil.copy(hdf5 / "weights.hdf5", checkpoint)
-    found = detect(checkpoint)
-    assert (found.format, found.also) == ("bilm-checkpoint", ("bilm-hdf5",))
-    assert "also there, and not used: bilm-hdf5" in str(found)
+    detected = detect(checkpoint)
+    assert (detected.format, detected.also) == ("bilm-checkpoint", ("bilm-hdf5",))
+    assert "also there, and not used: bilm-hdf5" in str(detected)
 
 
 def test_files_that_lie_elsewhere_may_be_given(hdf5, tmp_path):

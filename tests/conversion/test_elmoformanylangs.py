@@ -60,43 +60,43 @@ def layers_of(model, tokenizer, words, **options):
 def test_every_layer_is_that_of_the_original(fixture, tmp_path):
     model, tokenizer = load(convert_elmoformanylangs(fixture, tmp_path / "out"))
     expected, state = np.load(fixture / "vectors.npz"), None
-    for number, words in enumerate(sentences_of(fixture)):
-        found, _ = layers_of(model, tokenizer, words)
-        np.testing.assert_allclose(found, expected[f"alone_{number}"], **EXACT)
+    for index, words in enumerate(sentences_of(fixture)):
+        layers, _ = layers_of(model, tokenizer, words)
+        np.testing.assert_allclose(layers, expected[f"alone_{index}"], **EXACT)
         carried, state = layers_of(model, tokenizer, words, initial_state=state)
-        np.testing.assert_allclose(carried, expected[f"chain_{number}"], **EXACT)
+        np.testing.assert_allclose(carried, expected[f"chain_{index}"], **EXACT)
 
 
 @pytest.mark.golden
 def test_a_batch_in_the_order_of_its_lengths_carries_its_state_as_the_original_does(fixture, tmp_path):
     model, tokenizer = load(convert_elmoformanylangs(fixture, tmp_path / "out"))
     expected, sentences = np.load(fixture / "vectors.npz"), sentences_of(fixture)
-    order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    order = sorted(range(len(sentences)), key=lambda index: -len(sentences[index]))
     batch = tokenizer([sentences[row] for row in order], is_split_into_words=True, padding=True, return_tensors="pt")
     state = None
     for call in ("first", "second"):
         with torch.no_grad():
             output = model(**batch, output_hidden_states=True, output_states=True, initial_state=state)
         layers, state = torch.stack(output.hidden_states, dim=1).numpy(), ElmoStates(*output.states)
-        for row, number in enumerate(order):
-            found = layers[row, :, 1 : len(sentences[number]) + 1]
-            np.testing.assert_allclose(found, expected[f"{call}_{number}"], **EXACT)
+        for row, index in enumerate(order):
+            sentence_layers = layers[row, :, 1 : len(sentences[index]) + 1]
+            np.testing.assert_allclose(sentence_layers, expected[f"{call}_{index}"], **EXACT)
 
 
 @pytest.mark.golden
 def test_the_average_is_the_mix_of_the_model(fixture, tmp_path):
     embedder = ElmoEmbedder.from_pretrained(convert_elmoformanylangs(fixture, tmp_path / "out"))
     expected = np.load(fixture / "vectors.npz")
-    for number, found in enumerate(embedder.embed(sentences_of(fixture))):
-        np.testing.assert_allclose(found, expected[f"average_{number}"], **EXACT)
+    for index, vectors in enumerate(embedder.embed(sentences_of(fixture))):
+        np.testing.assert_allclose(vectors, expected[f"average_{index}"], **EXACT)
 
 
 @pytest.mark.golden
 def test_the_ids_are_those_of_the_original_from_words_and_from_text(fixture, tmp_path):
     _, tokenizer = load(convert_elmoformanylangs(fixture, tmp_path / "out"))
     expected, sentences = np.load(fixture / "vectors.npz"), sentences_of(fixture)
-    for row, number in enumerate(expected["batch_order"].tolist()):
-        words, length = sentences[number], expected["lengths"][number]
+    for row, index in enumerate(expected["batch_order"].tolist()):
+        words, length = sentences[index], expected["lengths"][index]
         given = tokenizer([words], is_split_into_words=True, return_tensors="np")
         assert given["input_ids"][0].tolist() == expected["word_ids"][row, :length].tolist()
         if "char_ids" in expected:
@@ -113,8 +113,8 @@ def test_the_classifier_is_the_softmax(name, tmp_path):
     out = convert_elmoformanylangs(fixture, tmp_path / "out")
     model, tokenizer = AutoModelForPreTraining.from_pretrained(out).eval(), AutoTokenizer.from_pretrained(out)
     expected, sentences = np.load(fixture / "vectors.npz"), sentences_of(fixture)
-    for row, number in enumerate(expected["batch_order"].tolist()):
-        batch = tokenizer([sentences[number]], is_split_into_words=True, return_tensors="pt")
+    for row, index in enumerate(expected["batch_order"].tolist()):
+        batch = tokenizer([sentences[index]], is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
             halves = model.elmo(**batch).last_hidden_state[0].chunk(2, dim=-1)
             for half, direction in zip(halves, ("forward", "backward"), strict=True):
@@ -135,8 +135,8 @@ def test_the_columns_of_the_cnn_softmax_are_token_vectors_with_a_correction(tmp_
         batch = tokenizer([[word]], is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
             vector = model.elmo(**batch, output_hidden_states=True).hidden_states[0][0, 1, :16]
-        number = batch["input_ids"][0, 1]
-        torch.testing.assert_close(model.softmax.weight[number].detach(), vector + corrections[number])
+        word_id = batch["input_ids"][0, 1]
+        torch.testing.assert_close(model.softmax.weight[word_id].detach(), vector + corrections[word_id])
     torch.testing.assert_close(model.softmax.weight[0].detach(), classifier["oov_column"][:, 0] + corrections[0])
     assert not model.softmax.bias.any()
 
@@ -159,12 +159,12 @@ def test_int8_and_the_plain_engine_agree_with_the_packed_one(fixture, tmp_path, 
     monkeypatch.setenv("ELMO_HF_ENGINE", "plain")
     plain = [layers_of(load(tmp_path / "out")[0], tokenizer, words)[0] for words in sentences]
     monkeypatch.delenv("ELMO_HF_ENGINE")
-    for found, expected in zip(plain, exact, strict=True):
-        np.testing.assert_allclose(found, expected, **EXACT)
+    for actual, expected in zip(plain, exact, strict=True):
+        np.testing.assert_allclose(actual, expected, **EXACT)
     model.quantize()
     for words, expected in zip(sentences, exact, strict=True):
-        found, _ = layers_of(model, tokenizer, words)
-        cosine = (found * expected).sum() / np.linalg.norm(found) / np.linalg.norm(expected)
+        actual, _ = layers_of(model, tokenizer, words)
+        cosine = (actual * expected).sum() / np.linalg.norm(actual) / np.linalg.norm(expected)
         assert cosine > 0.999
 
 
@@ -176,10 +176,10 @@ def test_the_folder_is_complete_and_tells_its_origin(folder, tmp_path):
     out = convert_elmoformanylangs(folder, tmp_path / "out")
     names = {path.name for path in out.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "spelling_elmo.py", "README.md"} <= names
-    found = read_provenance(out)
-    assert found["format"] == "elmoformanylangs"
-    assert found["files"]["architecture"]["name"] == "cnn_tiny_sample.json"
-    assert set(found["files"]) == {
+    provenance = read_provenance(out)
+    assert provenance["format"] == "elmoformanylangs"
+    assert provenance["files"]["architecture"]["name"] == "cnn_tiny_sample.json"
+    assert set(provenance["files"]) == {
         *("architecture", "config", "characters", "words", "token_embedder", "encoder", "classifier")
     }
 

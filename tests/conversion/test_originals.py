@@ -127,8 +127,8 @@ def test_weights_that_are_no_numbers_do_not_pass_for_the_published_values(tiny, 
 def test_another_number_of_parameters_is_refused(tiny, tmp_path):
     tiny.facts["parameters"] += 1
     tiny.describe()
-    found = tiny.facts["parameters"] - 1
-    assert_refused(tmp_path, converting(tiny), f"elmo-tiny should have {found + 1:,} parameters, found {found:,}")
+    count = tiny.facts["parameters"] - 1
+    assert_refused(tmp_path, converting(tiny), f"elmo-tiny should have {count + 1:,} parameters, found {count:,}")
 
 
 def test_another_checksum_is_refused_and_the_right_one_is_said(tiny, tmp_path):
@@ -295,11 +295,11 @@ def test_a_conversion_from_allennlp_counts_the_same_parameters(tmp_path):
     from tests.conversion.test_allennlp import state_dict_file, tiny_state_dict
 
     path = state_dict_file(tiny_state_dict(), tmp_path)
-    found = read_provenance(convert_allennlp(path, tmp_path / "out"))
-    assert (found["format"], found["files"]) == (
+    provenance = read_provenance(convert_allennlp(path, tmp_path / "out"))
+    assert (provenance["format"], provenance["files"]) == (
         "allennlp", {"weights": {"name": path.name, "sha256": sha256(path)}}
     )  # fmt: skip
-    assert found["parameters"] == count_parameters(ElmoModel.from_pretrained(tmp_path / "out"))
+    assert provenance["parameters"] == count_parameters(ElmoModel.from_pretrained(tmp_path / "out"))
 
 
 def test_a_model_in_an_archive_says_where_it_is_and_takes_its_files(tmp_path):

@@ -23,7 +23,7 @@ ARRAYS = {
     "step": np.array(400, dtype=np.int64),
     "empty": np.zeros((0, 3), dtype=np.float32),
     "half": np.array([1.5], dtype=np.float16),
-    **{f"many/{number:02d}": np.full(number, number, dtype=np.float32) for number in range(1, 40)},
+    **{f"many/{value:02d}": np.full(value, value, dtype=np.float32) for value in range(1, 40)},
 }
 
 
@@ -46,13 +46,13 @@ def test_every_variable_is_what_tensorflow_reads(name):
     folder = find_data("fixtures", "tf-checkpoints", name)
     checkpoint = TensorFlowCheckpoint(folder / "model.ckpt-400")
     shapes = json.loads((folder / "variables.json").read_text())
-    assert {found: list(variable.shape) for found, variable in checkpoint.variables.items()} == shapes
+    assert {variable_name: list(variable.shape) for variable_name, variable in checkpoint.variables.items()} == shapes
     expected = np.load(folder / "variables.npz")
     compared = 0
-    for found in checkpoint.variables:
-        key = found if found in expected else found.replace("/", "|")
+    for variable_name in checkpoint.variables:
+        key = variable_name if variable_name in expected else variable_name.replace("/", "|")
         if key in expected and expected[key].dtype == np.float32:
-            assert np.array_equal(checkpoint.read(found).numpy(), expected[key])
+            assert np.array_equal(checkpoint.read(variable_name).numpy(), expected[key])
             compared += 1
     assert compared > len(shapes) / 3
 

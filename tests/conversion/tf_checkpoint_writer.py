@@ -30,10 +30,10 @@ def varint(value: int) -> bytes:
     return data + bytes([value])
 
 
-def field(number: int, value: int | bytes) -> bytes:
+def field(field_number: int, value: int | bytes) -> bytes:
     if isinstance(value, bytes):
-        return varint(number << 3 | 2) + varint(len(value)) + value
-    return varint(number << 3) + varint(value) if value else b""
+        return varint(field_number << 3 | 2) + varint(len(value)) + value
+    return varint(field_number << 3) + varint(value) if value else b""
 
 
 def entry(array: np.ndarray, shard: int, offset: int, checksum: int | None = None, extra: bytes = b"") -> bytes:
@@ -47,9 +47,9 @@ def entry(array: np.ndarray, shard: int, offset: int, checksum: int | None = Non
 
 def block(entries: list[tuple[bytes, bytes]], restart_interval: int = 16) -> bytes:
     data, restarts, before = b"", [], b""
-    for number, (key, value) in enumerate(entries):
+    for index, (key, value) in enumerate(entries):
         shared = 0
-        if number % restart_interval == 0:
+        if index % restart_interval == 0:
             restarts.append(len(data))
         else:
             while shared < min(len(key), len(before)) and key[shared] == before[shared]:
@@ -83,8 +83,8 @@ def table(entries: Mapping[bytes, bytes], entries_per_block: int = 7, compressio
 def write_checkpoint(prefix: Path, arrays: Mapping[str, np.ndarray], shards: int = 1, **options) -> Path:
     """Writes `prefix.index` and its data files; variables go to the shards one after the other."""
     contents, entries = [b""] * shards, {b"": field(1, shards) + field(3, field(1, 1))}
-    for number, (name, array) in enumerate(sorted(arrays.items())):
-        shard = number % shards
+    for index, (name, array) in enumerate(sorted(arrays.items())):
+        shard = index % shards
         entries[name.encode()] = entry(array, shard, len(contents[shard]))
         contents[shard] += array.tobytes()
     prefix.with_name(prefix.name + ".index").write_bytes(table(entries, **options))

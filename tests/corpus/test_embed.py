@@ -34,7 +34,7 @@ from tests.models import tiny_model
 EMBEDDER = toy_embedder()
 RANDOM = random.Random(0)
 VOCABULARY = ["the", "bank", "river", "Zürich", "do", "n't", "closed", ".", "supercalifragilistic"]
-LINES = ["" if number % 6 == 4 else " ".join(RANDOM.choices(VOCABULARY, k=number % 9)) for number in range(40)]
+LINES = ["" if index % 6 == 4 else " ".join(RANDOM.choices(VOCABULARY, k=index % 9)) for index in range(40)]
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
@@ -76,9 +76,9 @@ def test_one_line_in_one_record_out_as_the_embedder_gives_it(tmp_path_factory, l
     expected = EMBEDDER.embed(lines, layers=layers, pooling=pooling)
     assert summary.records == len(lines)
     with h5py.File(folder / "out.hdf5") as file:
-        for number, vectors in enumerate(expected):
-            np.testing.assert_allclose(file[str(number)][...], vectors, atol=1e-5)
-            assert file[str(number)].shape == vectors.shape
+        for index, vectors in enumerate(expected):
+            np.testing.assert_allclose(file[str(index)][...], vectors, atol=1e-5)
+            assert file[str(index)].shape == vectors.shape
 
 
 def test_the_words_are_those_that_have_the_vectors(text, tmp_path):
@@ -133,7 +133,7 @@ def test_a_bad_line_stops_with_its_file_and_number_and_can_be_skipped_on_resume(
     summary = embed(source, tmp_path / "out.parquet", resume=True, skip_bad=True)
     assert (summary.records, summary.skipped) == (38, 2)
     assert [message.partition(":")[0] for message in summary.bad] == [f"{source}, line {line}" for line in (31, 36)]
-    kept = [line for number, line in enumerate(LINES) if number not in (30, 35)]
+    kept = [line for index, line in enumerate(LINES) if index not in (30, 35)]
     assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == kept
 
 
@@ -173,10 +173,10 @@ def runs(tmp_path_factory):
     for ending, options in FORMATS.items():
         command = [model, "text.txt", *options, "--out"]
         plan[ending] = {"arguments": [*command, f"{ending}-whole.{ending}"]}
-        for name, moment, number in STOPS:
+        for name, moment, signum in STOPS:
             if name == ending:
                 stopped = [*command, f"{ending}-{moment}-stopped.{ending}"]
-                plan[ending, moment, number] = {"arguments": stopped, "signal": number, "when": moment / 100}
+                plan[ending, moment, signum] = {"arguments": stopped, "signal": signum, "when": moment / 100}
                 plan[ending, moment, "resumed"] = {"arguments": [*stopped, "--resume"]}
     for ending, most in FULL:
         full = [model, "text.txt", *FORMATS[ending], "--out", f"{ending}-{most}-full.{ending}"]
@@ -193,10 +193,10 @@ def digests(run, name: str) -> set[str]:
 @pytest.mark.medium
 @pytest.mark.parametrize("stop", STOPS, ids=str)
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(runs, stop):
-    ending, moment, number = stop
+    ending, moment, signum = stop
     stopped, resumed = runs[stop], runs[ending, moment, "resumed"]
-    if number == signal.SIGKILL:
-        assert stopped["code"] == -number
+    if signum == signal.SIGKILL:
+        assert stopped["code"] == -signum
     else:
         assert stopped["code"] == 2
         assert (
@@ -252,9 +252,9 @@ def test_what_is_done_is_not_done_again(text, tmp_path, monkeypatch):
     assert out.read_bytes() == (tmp_path / "whole.npz").read_bytes()
 
 
-def interrupt(monkeypatch, number, text, out, **options):
+def interrupt(monkeypatch, shards, text, out, **options):
     """Embeds, up to an interrupt when so many shards are written."""
-    write = iter([corpus.write_shard] * number)
+    write = iter([corpus.write_shard] * shards)
 
     def write_some(*arguments):
         next(write, stop)(*arguments)
@@ -476,8 +476,8 @@ def test_a_mistake_leaves_nothing_behind(text, tmp_path, name, options, error, m
 class Process:
     """One of several, as Accelerate has it, that is alone when the others should be waited for."""
 
-    def __init__(self, index: int, number: int):
-        self.process_index, self.num_processes, self.is_main_process, self.device = index, number, index == 0, "cpu"
+    def __init__(self, index: int, processes: int):
+        self.process_index, self.num_processes, self.is_main_process, self.device = index, processes, index == 0, "cpu"
 
     def wait_for_everyone(self):
         pass

@@ -50,8 +50,8 @@ def expected(layers, pooling, dtype="float32"):
     return [np.asarray(record, dtype) for record in vectors]
 
 
-def assert_same(found, layers, pooling, dtype="float32"):
-    for ours, record in zip(found, expected(layers, pooling, dtype), strict=True):
+def assert_same(actual, layers, pooling, dtype="float32"):
+    for ours, record in zip(actual, expected(layers, pooling, dtype), strict=True):
         assert np.shape(ours) == record.shape
         np.testing.assert_allclose(
             np.asarray(ours, "float32"), record.astype("float32"), atol=1e-5 if dtype == "float32" else 1e-2
@@ -113,9 +113,9 @@ def test_hdf5_is_as_allennlp_wrote_it(embedded, layers, pooling, dtype):
     with h5py.File(out, "r") as file:  # as readers of `allennlp elmo` did
         assert set(file.keys()) == {"0", "1", "2", "3", "sentence_to_index"}
         assert file["0"].dtype == dtype
-        assert_same([file[str(number)][...] for number in range(4)], layers, pooling, dtype)
+        assert_same([file[str(index)][...] for index in range(4)], layers, pooling, dtype)
         numbers = json.loads(file["sentence_to_index"][0])
-        assert numbers == {text: str(number) for number, text in enumerate(TEXTS)}
+        assert numbers == {text: str(index) for index, text in enumerate(TEXTS)}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -123,8 +123,8 @@ def test_hdf5_is_as_allennlp_wrote_it(embedded, layers, pooling, dtype):
 def test_hdf5_is_byte_for_byte_what_h5py_writes(embedded, layers, pooling, dtype):
     out, memory = embedded(".hdf5", layers=layers, pooling=pooling, dtype=dtype), io.BytesIO()
     with h5py.File(out, "r") as ours, h5py.File(memory, "w") as theirs:
-        for number in map(str, range(4)):
-            theirs.create_dataset(number, data=ours[number][...])
+        for key in map(str, range(4)):
+            theirs.create_dataset(key, data=ours[key][...])
         index = theirs.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
         index[0] = ours["sentence_to_index"][0]
     assert out.read_bytes() == memory.getvalue()
@@ -162,14 +162,14 @@ def test_a_corpus_without_a_line_is_an_output_without_a_record(embedded, ending)
     if ending == ".safetensors":
         assert json.loads(out.with_name("out.safetensors.index.json").read_text())["shards"] == []
     elif ending in (".parquet", ".arrow"):
-        found = Dataset.from_file(str(out)) if ending == ".arrow" else pq.read_table(out)
-        assert (found.num_rows, found.column_names) == (0, ["text", "words", "vectors"])
+        table = Dataset.from_file(str(out)) if ending == ".arrow" else pq.read_table(out)
+        assert (table.num_rows, table.column_names) == (0, ["text", "words", "vectors"])
     elif ending == ".hdf5":
         with h5py.File(out) as file:
             assert list(file) == ["sentence_to_index"]
     else:
-        found = np.load(out)
-        assert (found if ending == ".npy" else found["vectors"]).shape == (0, EMBEDDER.hidden_size)
+        table = np.load(out)
+        assert (table if ending == ".npy" else table["vectors"]).shape == (0, EMBEDDER.hidden_size)
 
 
 # ---- what is refused

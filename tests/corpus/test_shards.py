@@ -46,7 +46,7 @@ def layers_of(record: np.ndarray, layout: Layout) -> list[np.ndarray]:
 
 
 def numbered(vectors: list[np.ndarray], layout: Layout) -> list[tuple[int, list[np.ndarray]]]:
-    return [(number, layers_of(record, layout)) for number, record in enumerate(vectors)]
+    return [(index, layers_of(record, layout)) for index, record in enumerate(vectors)]
 
 
 @given(LAYOUTS, RECORDS, st.integers(1, 100), st.randoms())
@@ -64,12 +64,12 @@ def test_a_shard_gives_back_what_was_written_in_any_order(tmp_path_factory, layo
 
     batches = list(shard.batches(at_most))
     assert [record for batch in batches for record in batch.records] == records
-    found = [
+    read = [
         layout.as_embedded(part)
         for batch in batches
         for part in np.split(batch.vectors, np.cumsum(layout.rows(batch.lengths))[:-1])
     ]
-    for ours, record in zip(found, vectors, strict=True):
+    for ours, record in zip(read, vectors, strict=True):
         assert ours.shape == record.shape
         if layout.dtype != "bfloat16":
             np.testing.assert_array_equal(ours, record.astype(layout.dtype))
@@ -124,7 +124,7 @@ def test_an_error_leaves_nothing_behind(tmp_path):
 )
 def test_vectors_that_are_not_those_of_the_records_are_no_shard(tmp_path, vectors, message):
     records = [EmbeddedRecord("a b", ["a", "b"]), EmbeddedRecord("c", ["c"])]
-    given = [(number, [np.zeros((words, 3), np.float32)]) for number, words in vectors]
+    given = [(index, [np.zeros((words, 3), np.float32)]) for index, words in vectors]
     with pytest.raises(RuntimeError, match=message):
         write_shard(tmp_path / "shard", Layout(3), records, given, source="")
     assert list(tmp_path.iterdir()) == []

@@ -12,11 +12,11 @@ ITEMS = st.lists(st.integers(2, 9).map(lambda size: "x" * size), max_size=40)
 
 @given(ITEMS, st.integers(1, 50))
 def test_windows_are_the_items_in_order_and_end_when_they_are_full(items, tokens):
-    found = list(windows(items, tokens))
-    assert [item for window in found for item in window] == items
-    for window in found[:-1]:
+    all_windows = list(windows(items, tokens))
+    assert [item for window in all_windows for item in window] == items
+    for window in all_windows[:-1]:
         assert sum(map(len, window)) >= WINDOW * (tokens - tokens // SHORT) - tokens // SHORT
-    for window in found:
+    for window in all_windows:
         assert sum(map(len, window[:-1])) < WINDOW * tokens
 
 
@@ -34,11 +34,11 @@ def test_a_long_item_does_not_end_the_window_of_short_ones_before_it():
 
 @given(ITEMS, st.integers(1, 50))
 def test_batches_have_every_item_once_sorted_by_length_and_no_more_tokens_than_allowed(items, tokens):
-    found = list(batches(items, tokens))
-    places = [place for batch in found for place in batch]
+    all_batches = list(batches(items, tokens))
+    places = [place for batch in all_batches for place in batch]
     assert sorted(places) == list(range(len(items)))
     assert [len(items[place]) for place in places] == sorted(map(len, items))
-    for batch in found:
+    for batch in all_batches:
         assert len(batch) == 1 or sum(len(items[place]) for place in batch) <= tokens
-    for batch, following in pairwise(found):
+    for batch, following in pairwise(all_batches):
         assert sum(len(items[place]) for place in [*batch, following[0]]) > tokens

@@ -73,7 +73,7 @@ def test_what_is_written_is_read(tmp_path_factory, records):
         lines += [f">{name} of something", *(sequence[i : i + width] for i in range(0, len(sequence), width))]
     path = tmp_path_factory.mktemp("fasta") / "a.faa"
     path.write_text("\n".join(lines))
-    assert [(found.id, found.sequence) for found in fasta_records(str(path))] == [record[:2] for record in records]
+    assert [(actual.id, actual.sequence) for actual in fasta_records(str(path))] == [record[:2] for record in records]
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ TEXT = ["The bank (a bank!)", ["the", "river", "bank"], "banks", "", "riverbank 
 
 
 def test_every_occurrence_comes_with_its_vector_sentence_and_place():
-    found = EMBEDDER.words(iter(TEXT), "bank")
-    places = [(some.number, some.position, some.start, some.end) for some in found]
+    occurrences = EMBEDDER.words(iter(TEXT), "bank")
+    places = [(some.number, some.position, some.start, some.end) for some in occurrences]
     assert places == [(0, 1, 4, 8), (0, 4, 12, 16), (1, 2, 10, 14), (5, 0, 0, 4), (5, 2, 6, 10)]
-    assert found[2].sentence == "the river bank"
-    for some in found:
+    assert occurrences[2].sentence == "the river bank"
+    for some in occurrences:
         assert isinstance(some, Occurrence)
         assert some.sentence[some.start : some.end] == some.word == "bank"
         expected = layers_alone(EMBEDDER.model, TEXT[some.number])[-1, 1 + some.position]
@@ -30,10 +30,10 @@ def test_every_occurrence_comes_with_its_vector_sentence_and_place():
 
 
 def test_several_words_and_layers_can_be_asked_for():
-    found = EMBEDDER.words(TEXT, ["bank", "banks", "The"], layers="all")
-    assert [some.word for some in found] == ["The", "bank", "bank", "bank", "banks", "bank", "bank"]
-    assert {some.vector.shape for some in found} == {(3, 8)}
-    assert all(some.vector.base is None for some in found)
+    occurrences = EMBEDDER.words(TEXT, ["bank", "banks", "The"], layers="all")
+    assert [some.word for some in occurrences] == ["The", "bank", "bank", "bank", "banks", "bank", "bank"]
+    assert {some.vector.shape for some in occurrences} == {(3, 8)}
+    assert all(some.vector.base is None for some in occurrences)
 
 
 def test_only_sentences_that_have_the_word_are_embedded():
@@ -54,19 +54,19 @@ def test_a_corpus_is_read_as_far_as_occurrences_are_asked_for():
             read += 1
             yield "the bank" if read % 10 == 0 else "no river"
 
-    found = EMBEDDER.words_iter(endless(), "bank")
-    assert next(found).number == 9
+    occurrences = EMBEDDER.words_iter(endless(), "bank")
+    assert next(occurrences).number == 9
     assert read <= 10 * (WINDOW * BATCH_TOKENS // 4 + 2 * CHUNK)  # a window of sentences that have it
 
 
 @given(st.lists(st.one_of(st.text(max_size=20), st.lists(st.sampled_from(WORDS), max_size=5)), max_size=6))
 def test_words_and_offsets_are_those_of_the_vectors(sentences):
     tokenized = list(EMBEDDER.tokenize(sentences))
-    for sentence, found, vectors in zip(sentences, tokenized, EMBEDDER.embed(sentences), strict=True):
-        assert found.text == (sentence if isinstance(sentence, str) else " ".join(sentence))
-        assert found.words == [found.text[start:end] for start, end in found.offsets]
-        assert len(found.words) == len(vectors)
-        assert found.words == (TOKENIZER.tokenize(sentence) if isinstance(sentence, str) else sentence)
+    for sentence, split_sentence, vectors in zip(sentences, tokenized, EMBEDDER.embed(sentences), strict=True):
+        assert split_sentence.text == (sentence if isinstance(sentence, str) else " ".join(sentence))
+        assert split_sentence.words == [split_sentence.text[start:end] for start, end in split_sentence.offsets]
+        assert len(split_sentence.words) == len(vectors)
+        assert split_sentence.words == (TOKENIZER.tokenize(sentence) if isinstance(sentence, str) else sentence)
 
 
 @pytest.mark.parametrize("word", ["", [], [""], 3, None, ["bank", 3]])

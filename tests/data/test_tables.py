@@ -49,15 +49,15 @@ def test_every_line_is_one_blank_ones_too_and_the_last_needs_no_end(file, conten
 def test_a_line_that_is_no_text_is_its_error_and_the_others_come_as_they_are(tmp_path_factory, lines):
     path = tmp_path_factory.getbasetemp() / "lines"
     path.write_bytes(b"first\n" + b"".join(line + b"\n" for line in lines))
-    found = list(lines_or_errors(str(path)))
-    assert [number for number, _ in found] == list(range(1, len(lines) + 2))
-    for (number, line), content in zip(found[1:], lines, strict=True):
+    numbered = list(lines_or_errors(str(path)))
+    assert [line_number for line_number, _ in numbered] == list(range(1, len(lines) + 2))
+    for (line_number, line), content in zip(numbered[1:], lines, strict=True):
         try:
             text = content.decode()
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
-            assert f"lines, line {number}, is not UTF-8" in str(line)
+            assert f"lines, line {line_number}, is not UTF-8" in str(line)
         else:
             assert line == text.rstrip("\r")
 
@@ -88,13 +88,13 @@ BOMB = [(b"a cat\n", 1024), (b"aaaaaaaa", 8 * MIB), (b"\n", 1024)]  # a line of 
 
 
 def test_a_line_that_is_too_long_is_its_error_and_does_not_fill_memory(file):
-    path, found = compressed(file, *BOMB), []
+    path, lines = compressed(file, *BOMB), []
     with memory_of_at_most(24 * MIB):
-        for number, line in lines_or_errors(path):
+        for line_number, line in lines_or_errors(path):
             assert len(str(line)) < 200
-            found.append((number, line))
-    assert len(found) == 1024 + 1024
-    problems = [(number, str(line)) for number, line in found if isinstance(line, TextError)]
+            lines.append((line_number, line))
+    assert len(lines) == 1024 + 1024
+    problems = [(line_number, str(line)) for line_number, line in lines if isinstance(line, TextError)]
     assert problems == [
         (1025, f"{path}, line 1025, has more than 4 MiB: begin a new line with each sentence, or with each document.")
     ]
@@ -152,8 +152,8 @@ def test_xz_streams_one_after_the_other_are_one_text(file):
 
 def test_a_binary_file_without_line_ends_does_not_fill_memory(file, monkeypatch):
     monkeypatch.setattr("elmo_hf.data.text_sources.BLOCK", 4)
-    (found,) = lines_or_errors(file(b"\0" * 4000))
-    assert "line 1, is not UTF-8" in str(found[1])
+    (numbered_error,) = lines_or_errors(file(b"\0" * 4000))
+    assert "line 1, is not UTF-8" in str(numbered_error[1])
 
 
 # ---- rows
@@ -161,11 +161,11 @@ def test_a_binary_file_without_line_ends_does_not_fill_memory(file, monkeypatch)
 
 def test_json_rows(file):
     path = file('{"a": 1}\n\nno\n[1]\n' + "[" * 100_000 + '\n{"a": 2}\n')
-    found = list(json_rows(path))
-    assert [row.values for row in found if isinstance(row, Row)] == [{"a": 1}, None, {"a": 2}]
-    assert [message.partition(": ")[0] for message in messages(found)] == [f"{path}, line {n}" for n in (3, 4, 5)]
+    rows = list(json_rows(path))
+    assert [row.values for row in rows if isinstance(row, Row)] == [{"a": 1}, None, {"a": 2}]
+    assert [message.partition(": ")[0] for message in messages(rows)] == [f"{path}, line {n}" for n in (3, 4, 5)]
     with pytest.raises(TextError, match=r"line 3: not JSON"):
-        list(without_errors(found))
+        list(without_errors(rows))
 
 
 @given(
@@ -176,25 +176,25 @@ def test_tables_come_back_as_they_were_written(tmp_path_factory, rows):
     csv.writer(buffer, lineterminator="\n").writerows([("a", "b"), *rows])
     path = tmp_path_factory.getbasetemp() / "table"
     path.write_bytes(buffer.getvalue().encode())
-    found = [row.values for row in without_errors(table_rows(str(path), ",")) if row.values is not None]
-    assert [tuple(values.values()) for values in found] == rows
+    read = [row.values for row in without_errors(table_rows(str(path), ",")) if row.values is not None]
+    assert [tuple(values.values()) for values in read] == rows
 
 
 def test_a_bad_row_of_a_table_costs_no_other(file):
     rows = ["a,b", "1,2", '"x" y,2', "3", "", '"not closed,4', "5,6", '"7', '8",9']
     path = file("\n".join(rows).encode() + b"\n\xff,0\n10,11\n")
-    found = list(table_rows(path, ","))
-    assert [tuple(row.values.values()) for row in found if isinstance(row, Row) and row.values] == [
+    read = list(table_rows(path, ","))
+    assert [tuple(row.values.values()) for row in read if isinstance(row, Row) and row.values] == [
         ("1", "2"),
         ("5", "6"),
         ("7\n8", "9"),
         ("10", "11"),
     ]
-    assert [message.partition(": ")[0] for message in messages(found)] == [
-        f"{path}, line {number}" + (", is not UTF-8 text (invalid start byte, 0xff)" if number == 10 else "")
-        for number in (3, 4, 6, 10)
+    assert [message.partition(": ")[0] for message in messages(read)] == [
+        f"{path}, line {line_number}" + (", is not UTF-8 text (invalid start byte, 0xff)" if line_number == 10 else "")
+        for line_number in (3, 4, 6, 10)
     ]
-    assert [row.where for row in found if isinstance(row, Row) and row.values is None] == [f"{path}, line 5"]
+    assert [row.where for row in read if isinstance(row, Row) and row.values is None] == [f"{path}, line 5"]
 
 
 def test_a_table_without_names_is_refused_whatever_may_be_skipped(file):
@@ -204,9 +204,12 @@ def test_a_table_without_names_is_refused_whatever_may_be_skipped(file):
 
 def test_a_sentence_with_a_bad_line_is_its_error_and_costs_no_other(file):
     path = file(b"a X\nb Y\n\n\xff X\nc Y\n\nd\n\n-DOCSTART-\n\ne X\n")
-    found = list(column_sentences(path))
-    assert [[line.columns[0] for line in lines] for lines in found if isinstance(lines, list)] == [["a", "b"], ["e"]]
-    assert ["line 4" in messages(found)[0], "line 7: 1 column" in messages(found)[1]] == [True, True]
+    sentences = list(column_sentences(path))
+    assert [[line.columns[0] for line in lines] for lines in sentences if isinstance(lines, list)] == [
+        ["a", "b"],
+        ["e"],
+    ]
+    assert ["line 4" in messages(sentences)[0], "line 7: 1 column" in messages(sentences)[1]] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,8 @@ def test_the_mix_is_the_models_own(embedder):
 
 
 def test_the_nearest_other_use_decides_and_equals_share():
-    apart = toy_uses([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], "aabb")
-    np.testing.assert_allclose(nearest_sense(apart), [1])
+    distinct = toy_uses([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], "aabb")
+    np.testing.assert_allclose(nearest_sense(distinct), [1])
     mixed = toy_uses([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], "abab")
     np.testing.assert_allclose(nearest_sense(mixed), [0])
     equal = toy_uses([[1, 0]] * 4, "aabb")

@@ -11,10 +11,10 @@ from tests.conftest import ROOT
 from tests.demo.toy import toy_uses
 
 
-def spread(number: int, seed: int = 0):
+def spread(count: int, seed: int = 0):
     generator = np.random.default_rng(seed)
-    centres = np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]])[np.arange(number) % 2]
-    return toy_uses(centres + 0.2 * generator.standard_normal((number, 4)), ["ab"[row % 2] for row in range(number)])
+    centres = np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]])[np.arange(count) % 2]
+    return toy_uses(centres + 0.2 * generator.standard_normal((count, 4)), ["ab"[row % 2] for row in range(count)])
 
 
 def test_points_are_the_two_directions_of_most_variance():

@@ -17,7 +17,7 @@ def toy_uses(vectors, senses, numbers=None) -> Uses:
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     sentence = "It stood on the bank for $5, and that was what they had asked for."
     occurrences = [
-        Occurrence("bank", vector, sentence, 16, 20, number, 4)
-        for vector, number in zip(unit, numbers or range(len(unit)), strict=True)
+        Occurrence("bank", vector, sentence, 16, 20, index, 4)
+        for vector, index in zip(unit, numbers or range(len(unit)), strict=True)
     ]
     return Uses(occurrences, list(senses), unit[None])

@@ -51,10 +51,10 @@ def run_plan(folder: Path, plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _run_all(folder: Path, plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
     os.chdir(folder)
     known = set(folder.iterdir())
-    found, moments = [], 0
-    for number, command in enumerate(plan):
+    results, moments = [], 0
+    for index, command in enumerate(plan):
         Path(EVENTS).unlink(missing_ok=True)
-        code = _run(command, round(command["when"] * (moments - 1)) if "when" in command else None, f"errors-{number}")
+        code = _run(command, round(command["when"] * (moments - 1)) if "when" in command else None, f"errors-{index}")
         if "signal" not in command and "--resume" not in command["arguments"]:
             moments = Path(EVENTS).stat().st_size if Path(EVENTS).exists() else 0
         files = {
@@ -62,8 +62,8 @@ def _run_all(folder: Path, plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for path in set(folder.iterdir()) - known
             if path.is_file() and not path.name.startswith(("errors-", EVENTS))
         }
-        found.append({"code": code, "errors": Path(f"errors-{number}").read_text(), "files": files})
-    return found
+        results.append({"code": code, "errors": Path(f"errors-{index}").read_text(), "files": files})
+    return results
 
 
 def _run(command: dict[str, Any], moment: int | None, errors: str) -> int:

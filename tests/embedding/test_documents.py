@@ -40,27 +40,27 @@ def test_one_direction_alone_works_too(directions):
     embedder = ElmoEmbedder(tiny_model(directions=directions), TOKENIZER)
     document = WORDS * 4
     expected = layers_alone(embedder.model, document)[-1, 1:-1]
-    for found in (
+    for vectors in (
         np.concatenate(list(embedder.embed_document_iter(document, piece_tokens=7))),
         embedder.embed([document], batch_tokens=7)[0],
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(vectors, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_state_that_is_carried_loses_no_digits_in_half_precision():
     embedder = ElmoEmbedder(tiny_model().bfloat16(), TOKENIZER)
     document = ["the", "river", "bank"] * 30
     (whole,) = embedder.embed([document])
-    (found,) = embedder.embed([document], batch_tokens=5)
-    assert (found != whole).mean() < 0.02  # the last bit of a few; with a rounded state it would be a third of them
+    (vectors,) = embedder.embed([document], batch_tokens=5)
+    assert (vectors != whole).mean() < 0.02  # the last bit of a few; with a rounded state it would be a third of them
 
 
 def test_a_long_document_among_sentences_keeps_its_place():
     embedder = toy_embedder()  # with large weights its states would be chaotic over so many words
     document = ["the", "bank"] * (LONG // 2 + 1)
     given_sentences = ["the bank", document, "", " ".join(document), "a river"]
-    found = embedder.embed(given_sentences, batch_tokens=500)
-    for sentence, vectors in zip(given_sentences, found, strict=True):
+    actual = embedder.embed(given_sentences, batch_tokens=500)
+    for sentence, vectors in zip(given_sentences, actual, strict=True):
         np.testing.assert_allclose(vectors, layers_alone(embedder.model, sentence)[-1, 1:-1], rtol=1e-5, atol=1e-5)
 
 
@@ -70,8 +70,8 @@ def test_a_document_is_pooled_without_its_vectors_ever_being_together(pooling, m
     (vectors,) = EMBEDDER.embed([document], layers="all")
     expected = vectors.mean(axis=1) if pooling == "mean" else vectors.max(axis=1)
     monkeypatch.setattr("elmo_hf.embedding.request.join_parts", None)
-    found = EMBEDDER.embed([document], "all", pooling, batch_tokens=300)
-    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-5)
+    actual = EMBEDDER.embed([document], "all", pooling, batch_tokens=300)
+    np.testing.assert_allclose(actual[0], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_no_call_of_the_model_sees_more_than_a_piece():
@@ -91,8 +91,8 @@ def test_the_tokens_of_many_words_are_made_when_asked_for(words, data):
     assert len(lazy) == len(whole)
     start = data.draw(st.integers(0, len(whole) - 1))
     stop = data.draw(st.integers(start + 1, len(whole)))
-    for found, expected in zip(lazy.tokens(start, stop), whole.tokens(start, stop), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(lazy.tokens(start, stop), whole.tokens(start, stop), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_tensors_are_given_where_they_are_asked_for():

@@ -25,10 +25,10 @@ sentences = st.lists(st.one_of(words, words.map(tuple), words.map(" ".join)), ma
 budgets = st.sampled_from([2, 5, 12, 30, 1000])  # from less than a sentence to all at once
 
 
-def assert_close(found, expected, tolerance=1e-5):
-    assert isinstance(found, np.ndarray)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+def assert_close(actual, expected, tolerance=1e-5):
+    assert isinstance(actual, np.ndarray)
+    assert actual.dtype == np.float32
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 @settings(max_examples=30)
@@ -36,14 +36,14 @@ def assert_close(found, expected, tolerance=1e-5):
 def test_every_sentence_has_the_vectors_it_has_alone(given_sentences, batch_tokens, layers, boundaries, cold):
     if cold:
         EMBEDDER.model.cache_words(3)
-    found = EMBEDDER.embed(
+    actual = EMBEDDER.embed(
         given_sentences,
         layers=list(layers) if isinstance(layers, tuple) else layers,
         boundaries=boundaries,
         batch_tokens=batch_tokens,
     )
-    assert len(found) == len(given_sentences)
-    for sentence, vectors in zip(given_sentences, found, strict=True):
+    assert len(actual) == len(given_sentences)
+    for sentence, vectors in zip(given_sentences, actual, strict=True):
         expected = layers_alone(EMBEDDER.model, sentence)[LAYERS[layers]]
         assert_close(vectors, expected if boundaries else expected[..., 1:-1, :])
 
@@ -58,8 +58,8 @@ def test_every_kind_of_model_can_be_embedded_with(fields, given_sentences, batch
     )
     model.config.pad_token_id = tokenizer.pad_token_id
     embedder = ElmoEmbedder(model, tokenizer)
-    found = embedder.embed(given_sentences, batch_tokens=batch_tokens)
-    for sentence, vectors in zip(given_sentences, found, strict=True):
+    actual = embedder.embed(given_sentences, batch_tokens=batch_tokens)
+    for sentence, vectors in zip(given_sentences, actual, strict=True):
         batch = tokenizer(sentence, is_split_into_words=not isinstance(sentence, str), return_tensors="pt")
         with torch.no_grad():
             expected = model(**batch).last_hidden_state[0, 1:-1].numpy()
@@ -70,13 +70,13 @@ def test_every_kind_of_model_can_be_embedded_with(fields, given_sentences, batch
 @settings(max_examples=20)
 @given(sentences, budgets, st.sampled_from(["mean", "max"]), st.sampled_from(["mix", "all"]), st.booleans())
 def test_pooling_is_over_the_words_alone(given_sentences, batch_tokens, pooling, layers, boundaries):
-    found = EMBEDDER.embed(given_sentences, layers, pooling, boundaries, batch_tokens)
+    actual = EMBEDDER.embed(given_sentences, layers, pooling, boundaries, batch_tokens)
     expected = np.zeros((len(given_sentences), *([3] if layers == "all" else []), EMBEDDER.hidden_size), np.float32)
-    for number, vectors in enumerate(EMBEDDER.embed(given_sentences, layers, boundaries=boundaries)):
+    for index, vectors in enumerate(EMBEDDER.embed(given_sentences, layers, boundaries=boundaries)):
         if vectors.shape[-2]:
-            expected[number] = vectors.mean(axis=-2) if pooling == "mean" else vectors.max(axis=-2)
-    assert found.shape == expected.shape
-    assert_close(found, expected)
+            expected[index] = vectors.mean(axis=-2) if pooling == "mean" else vectors.max(axis=-2)
+    assert actual.shape == expected.shape
+    assert_close(actual, expected)
 
 
 def test_the_average_weighs_all_layers_alike_whatever_the_mixer_does():
@@ -84,12 +84,12 @@ def test_the_average_weighs_all_layers_alike_whatever_the_mixer_does():
     with torch.no_grad():
         embedder.model.mixer.weights.copy_(torch.tensor([3.0, 1.0, -2.0]))
         embedder.model.mixer.gamma.fill_(2)
-    (found,) = embedder.embed(["the river bank"], layers="average")
+    (vectors,) = embedder.embed(["the river bank"], layers="average")
     layers = layers_alone(embedder.model, "the river bank")
-    assert_close(found, layers[:3, 1:-1].mean(axis=0))
+    assert_close(vectors, layers[:3, 1:-1].mean(axis=0))
     (mix,) = embedder.embed(["the river bank"])
     assert_close(mix, layers[3, 1:-1])
-    assert np.abs(mix - found).max() > 1e-2
+    assert np.abs(mix - vectors).max() > 1e-2
 
 
 @pytest.mark.parametrize("batch_tokens", [3, 1000])
@@ -105,8 +105,8 @@ def test_a_mixer_with_layer_norm_sees_one_sentence_at_a_time(batch_tokens):
 
 
 def test_an_empty_sentence_has_no_words_and_keeps_its_place():
-    found = EMBEDDER.embed(["", "the bank", [], " "], layers="all")
-    assert [vectors.shape for vectors in found] == [(3, 0, 8), (3, 2, 8), (3, 0, 8), (3, 0, 8)]
+    actual = EMBEDDER.embed(["", "the bank", [], " "], layers="all")
+    assert [vectors.shape for vectors in actual] == [(3, 0, 8), (3, 2, 8), (3, 0, 8), (3, 0, 8)]
     assert [vectors.shape for vectors in EMBEDDER.embed(["", []], boundaries=True)] == [(2, 8), (2, 8)]
     assert not EMBEDDER.embed(["", []], pooling="max").any()
     assert EMBEDDER.embed([]) == []
@@ -175,10 +175,10 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for():
 
 
 def test_what_went_through_before_a_bad_sentence_is_not_lost():
-    found = []
+    results = []
     with pytest.raises(TextError, match=r"sentences\[100\]"):
-        found.extend(EMBEDDER.embed_iter(iter([*["the bank"] * 100, None]), batch_tokens=10))
-    assert len(found) >= 100 - CHUNK - 10
+        results.extend(EMBEDDER.embed_iter(iter([*["the bank"] * 100, None]), batch_tokens=10))
+    assert len(results) >= 100 - CHUNK - 10
 
 
 @pytest.mark.medium
@@ -189,7 +189,7 @@ def test_batches_depend_on_nothing_but_the_input():
         list(ElmoEmbedder(model, TOKENIZER).embed_iter(given_sentences, batch_tokens=20))
         return seen
 
-    text = [" ".join(["the"] * (number % 7)) for number in range(200)]
+    text = [" ".join(["the"] * (length % 7)) for length in range(200)]
     assert shapes(text) == shapes(iter(text)) == shapes(tuple(text))
     assert all(row == 1 and tokens <= 20 for row, tokens in shapes(text))
 
@@ -293,10 +293,10 @@ def test_the_folder_of_any_head_gives_its_encoder(kind, tmp_path):
     head.save_pretrained(tmp_path)
     TOKENIZER.save_pretrained(tmp_path)
     embedder = ElmoEmbedder.from_pretrained(tmp_path)
-    (found,) = embedder.embed(["the river bank"], layers="top")
+    (vectors,) = embedder.embed(["the river bank"], layers="top")
     with torch.no_grad():
         expected = head.elmo(**TOKENIZER("the river bank", return_tensors="pt")).last_hidden_state
-    assert_close(found, expected[0, 1:-1].numpy())
+    assert_close(vectors, expected[0, 1:-1].numpy())
 
 
 def test_a_folder_without_all_weights_is_refused(tmp_path):
@@ -316,11 +316,11 @@ def test_a_folder_that_is_no_model_is_refused_in_one_line(tmp_path):
 
 
 def test_threads_share_an_embedder():
-    text = [[" ".join(["the", "river", "a"][: number % 4]), WORDS[:number]] for number in range(1, 9)] * 3
+    text = [[" ".join(["the", "river", "a"][: index % 4]), WORDS[:index]] for index in range(1, 9)] * 3
     expected = [EMBEDDER.embed(some) for some in text]
     with ThreadPoolExecutor(6) as pool:
-        for found, wanted in zip(pool.map(EMBEDDER.embed, text), expected, strict=True):
-            for some, other in zip(found, wanted, strict=True):
+        for vectors, wanted in zip(pool.map(EMBEDDER.embed, text), expected, strict=True):
+            for some, other in zip(vectors, wanted, strict=True):
                 assert_close(some, other)
 
 
@@ -347,15 +347,15 @@ def test_a_document_that_was_given_out_is_not_kept_while_the_next_one_is_embedde
 @pytest.mark.parametrize("layers", ["mix", "all", 0, [0, -1]], ids=str)
 def test_results_that_come_in_any_order_are_those_of_their_sentences(layers, pooling):
     """Several windows of batches, documents that are longer than a batch, empty sentences."""
-    text = [WORDS[: number % 4] * (5 if number % 7 == 6 else 1) for number in range(60)]
+    text = [WORDS[: index % 4] * (5 if index % 7 == 6 else 1) for index in range(60)]
     expected = EMBEDDER.embed(text, layers, pooling, batch_tokens=5)
-    found = {
-        number: np.stack(some) if isinstance(layers, list) or layers == "all" else some[0].copy()
-        for number, some in EMBEDDER._request(layers, pooling, False, 5).iter_unordered(text)
+    by_index = {
+        index: np.stack(some) if isinstance(layers, list) or layers == "all" else some[0].copy()
+        for index, some in EMBEDDER._request(layers, pooling, False, 5).iter_unordered(text)
     }
-    assert sorted(found) == list(range(len(text)))
-    for number, wanted in enumerate(expected):
-        assert_close(found[number], wanted)
+    assert sorted(by_index) == list(range(len(text)))
+    for index, wanted in enumerate(expected):
+        assert_close(by_index[index], wanted)
 
 
 def test_the_room_for_results_is_as_large_as_a_window_needs(monkeypatch):
@@ -367,7 +367,7 @@ def test_the_room_for_results_is_as_large_as_a_window_needs(monkeypatch):
         lambda self, window, room, report: rooms.append(room.numel()) or original(self, window, room, report),
     )
     short, long = [["a"]] * 22, [["a"] * 14] * 4  # a window each
-    found = EMBEDDER.embed([*short, *short, *long, *short], batch_tokens=16)
-    assert [len(vectors) for vectors in found] == [1] * 44 + [14] * 4 + [1] * 22
-    sizes = [number * EMBEDDER.hidden_size for number in (22, 56)]
+    actual = EMBEDDER.embed([*short, *short, *long, *short], batch_tokens=16)
+    assert [len(vectors) for vectors in actual] == [1] * 44 + [14] * 4 + [1] * 22
+    sizes = [tokens * EMBEDDER.hidden_size for tokens in (22, 56)]
     assert rooms == [sizes[0], sizes[0], sizes[1], sizes[0]]

@@ -17,9 +17,9 @@ from tests.models import TINY
 TEXT = ["the bank of the river", "", "a bank", "Zürich , a river", "n't"]
 
 
-def sentences(number: int = 200) -> list[list[str]]:
+def sentences(count: int = 200) -> list[list[str]]:
     generator = np.random.default_rng(0)
-    return [list(generator.choice(WORDS[:7], generator.integers(1, 9))) for _ in range(number)]
+    return [list(generator.choice(WORDS[:7], generator.integers(1, 9))) for _ in range(count)]
 
 
 @pytest.fixture

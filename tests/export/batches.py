@@ -36,13 +36,13 @@ def runnable(model, folder) -> Run:
 
 def difference(run: Run, model, inputs: Inputs) -> float:
     """The largest difference of any output from PyTorch's; infinite where a shape differs or a number is not one."""
-    found = run(inputs)
+    outputs = run(inputs)
     expected = pytorch_outputs(model, {name: inputs[name] for name in input_names(model)})
-    assert found.keys() == expected.keys()
-    assert {name: array.shape for name, array in found.items()} == {
+    assert outputs.keys() == expected.keys()
+    assert {name: array.shape for name, array in outputs.items()} == {
         name: array.shape for name, array in expected.items()
     }
-    largest = max(float(np.abs(found[name] - expected[name]).max()) for name in expected)
+    largest = max(float(np.abs(outputs[name] - expected[name]).max()) for name in expected)
     return largest if np.isfinite(largest) else float("inf")
 
 

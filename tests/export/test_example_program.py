@@ -138,8 +138,8 @@ def test_it_runs_without_torch_and_gives_the_outputs_of_pytorch(exported):
     batch = tokenizer(texts, padding=True, return_tensors="pt")
     with torch.no_grad():
         expected = pytorch_outputs(model, {name: batch[name] for name in input_names(model)})
-    for found, values in zip(json.loads(done.stdout), expected.values(), strict=True):
-        np.testing.assert_allclose(found, values, atol=1e-5)
+    for actual, values in zip(json.loads(done.stdout), expected.values(), strict=True):
+        np.testing.assert_allclose(actual, values, atol=1e-5)
 
 
 @pytest.mark.medium

@@ -135,13 +135,13 @@ def test_a_crf_agrees_on_random_batches_of_1_to_100_words(tmp_path):
         batch = random_batch(generator, model.config, random_lengths(generator, 6, 100))
         with torch.no_grad():
             expected = model(**batch)
-        found = run(batch)
-        np.testing.assert_allclose(found["emissions"], expected.emissions, atol=TOLERANCE)
-        assert (found["logits"].argmax(-1) == expected.logits.argmax(-1).numpy()).all()
+        outputs = run(batch)
+        np.testing.assert_allclose(outputs["emissions"], expected.emissions, atol=TOLERANCE)
+        assert (outputs["logits"].argmax(-1) == expected.logits.argmax(-1).numpy()).all()
         # One rounding of the log-sum over a long sentence; and a decoded label that is nearly the most probable one is
         # raised by 1e-3 on one side only.
-        np.testing.assert_allclose(found["logits"], expected.logits, atol=1.1e-3)
-        distances = np.abs(found["logits"] - expected.logits.numpy())
+        np.testing.assert_allclose(outputs["logits"], expected.logits, atol=1.1e-3)
+        distances = np.abs(outputs["logits"] - expected.logits.numpy())
         assert np.quantile(distances, 0.99) < 5e-5
 
 
@@ -181,11 +181,11 @@ def test_one_row_one_word_and_equal_lengths_agree(encoder, lengths):
 def test_the_vectors_of_a_sentence_do_not_depend_on_its_batch(encoder):
     model, run = encoder
     batch = random_batch(np.random.default_rng(7), model.config, [4, 11, 8])
-    alone = run({name: values[2:, :8] for name, values in batch.items()})
-    together = run(batch)
-    np.testing.assert_allclose(together["hidden_states"][:, 2:, :8], alone["hidden_states"], atol=TOLERANCE)
-    assert not together["hidden_states"][:, 2, 8:].any()
-    assert not together["last_hidden_state"][2, 8:].any()
+    single = run({name: values[2:, :8] for name, values in batch.items()})
+    whole = run(batch)
+    np.testing.assert_allclose(whole["hidden_states"][:, 2:, :8], single["hidden_states"], atol=TOLERANCE)
+    assert not whole["hidden_states"][:, 2, 8:].any()
+    assert not whole["last_hidden_state"][2, 8:].any()
 
 
 @pytest.mark.parametrize("side", ["left", "between words", "a whole row"])

@@ -63,10 +63,10 @@ def test_the_model_of_pretraining_is_exported_as_its_encoder(tmp_path):
     model = saved(pretrained, tmp_path / "model")
     to_onnx(model, tmp_path / "out")
     batch = random_batch(np.random.default_rng(0), pretrained.config, [5, 3])
-    found = run_onnx(tmp_path / "out" / "model.onnx", {n: batch[n].numpy() for n in ("char_ids", "attention_mask")})
+    outputs = run_onnx(tmp_path / "out" / "model.onnx", {n: batch[n].numpy() for n in ("char_ids", "attention_mask")})
     with torch.no_grad():
         expected = pretrained(**batch).last_hidden_state
-    np.testing.assert_allclose(found["hidden_states"][-1], expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(outputs["hidden_states"][-1], expected.numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("head", [ElmoForTokenClassification, ElmoForSequenceClassification])

@@ -29,13 +29,13 @@ def test_known_pairs(predicted, wanted, exact, f1):
 
 
 def test_the_best_of_several_accepted_answers_counts():
-    found = answer_metrics(["Denver Broncos", "1990"], [["Broncos", "the Denver Broncos"], ["in 1990", "1991"]])
-    assert found == pytest.approx({"exact_match": 0.5, "f1": (1 + 2 / 3) / 2})
+    metrics = answer_metrics(["Denver Broncos", "1990"], [["Broncos", "the Denver Broncos"], ["in 1990", "1991"]])
+    assert metrics == pytest.approx({"exact_match": 0.5, "f1": (1 + 2 / 3) / 2})
 
 
 def test_questions_without_an_answer_are_right_if_nothing_is_answered():
-    found = answer_metrics(["", "Anna", "", "Anna"], [[], [], ["Anna"], ["the Anna"]])
-    assert found == {"exact_match": 0.5, "f1": 0.5, "has_answer_f1": 0.5, "no_answer_accuracy": 0.5}
+    metrics = answer_metrics(["", "Anna", "", "Anna"], [[], [], ["Anna"], ["the Anna"]])
+    assert metrics == {"exact_match": 0.5, "f1": 0.5, "has_answer_f1": 0.5, "no_answer_accuracy": 0.5}
 
 
 @given(answer=st.text(), other=st.text())

@@ -141,9 +141,9 @@ def test_a_saved_head_or_a_record_that_was_damaged_is_made_again(second_seed, tm
     damage(copied / name)
     FinetuningRun.resume(copied)
     assert (copied / "model.safetensors").read_bytes() == expected
-    found = json.loads((copied / "results.json").read_text())
-    assert [record["seed"] for record in found["seeds"]] == [0, 1]
-    assert found["dev"]["accuracy"] > 0
+    results = json.loads((copied / "results.json").read_text())
+    assert [record["seed"] for record in results["seeds"]] == [0, 1]
+    assert results["dev"]["accuracy"] > 0
     assert not (copied / "checkpoint.json").exists()
 
 

@@ -53,16 +53,16 @@ def test_pairs_are_found_by_their_names(tmp_path, names):
 def test_columns_may_have_any_names(tmp_path):
     path = write(tmp_path / "a.csv", as_csv(PAIRS, ("one", "other", "answer")))
     assert read_labelled(path, text_name="one", pair_name="other", label_name="answer") == PAIRS
-    found = read_labelled(path, text_name="one", label_name="answer")
-    assert found[0] == LabelledText("a cat", None, "yes")
+    examples = read_labelled(path, text_name="one", label_name="answer")
+    assert examples[0] == LabelledText("a cat", None, "yes")
     assert read_labelled(path, text_name="other", with_labels=False)[1] == LabelledText("a cat")
 
 
 def test_labels_are_names_numbers_or_several_names(tmp_path):
     for labels in ([1, 0.5], ["x", "y"], [["x", "y"], []]):
         lines = "\n".join(json.dumps({"text": "a", "label": label}) for label in labels)
-        found = read_labelled(write(tmp_path / "a.jsonl", lines))
-        assert [example.label for example in found] == labels
+        examples = read_labelled(write(tmp_path / "a.jsonl", lines))
+        assert [example.label for example in examples] == labels
 
 
 def test_datasets_give_the_names_of_their_labels(tmp_path):

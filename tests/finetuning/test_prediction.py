@@ -28,12 +28,12 @@ def head(kind, **fields):
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_tags_come_in_the_order_of_the_sentences_whatever_the_batch(size):
     model, words = head(ElmoForTokenClassification), [sentence.words for sentence in sentences(50, seed=0)]
-    found = list(predict_tags(model, TOKENIZER, iter(words), batch_size=size))
-    assert [sentence.words for sentence in found] == words
-    for sentence in found[:5]:
+    tagged = list(predict_tags(model, TOKENIZER, iter(words), batch_size=size))
+    assert [sentence.words for sentence in tagged] == words
+    for sentence in tagged[:5]:
         batch = TOKENIZER(sentence.words, is_split_into_words=True, return_tensors="pt")
         expected = model(**batch).logits[0, 1:-1].argmax(-1).tolist()
-        assert sentence.tags == [model.config.id2label[number] for number in expected]
+        assert sentence.tags == [model.config.id2label[label_id] for label_id in expected]
 
 
 def test_scored_tags_have_the_probability_of_each_tag():
@@ -47,12 +47,12 @@ def test_scored_tags_have_the_probability_of_each_tag():
 def test_predictions_are_computed_without_gradients():
     """Also those that are asked for after the call: they are lazy."""
     tagger, classifier = head(ElmoForTokenClassification), head(ElmoForSequenceClassification)
-    found = []
+    grad_enabled = []
     for model in (tagger, classifier):
-        model.register_forward_hook(lambda *_: found.append(torch.is_grad_enabled()))
+        model.register_forward_hook(lambda *_: grad_enabled.append(torch.is_grad_enabled()))
     list(predict_tags(tagger, TOKENIZER, [["a", "bank"]]))
     list(predict_labels(classifier, TOKENIZER, [LabelledText("a bank")]))
-    assert found == [False, False]
+    assert grad_enabled == [False, False]
 
 
 def test_labels_come_with_probabilities():
@@ -64,8 +64,8 @@ def test_labels_come_with_probabilities():
     several = head(ElmoForSequenceClassification, problem_type="multi_label_classification")
     (result,) = predict_labels(several, TOKENIZER, examples[:1])
     assert result.label == [name for name, score in result.scores.items() if score > 0.5]
-    number = ElmoForSequenceClassification(ElmoConfig(**TINY, num_labels=1, problem_type="regression")).eval()
-    (result,) = predict_labels(number, TOKENIZER, examples[:1])
+    scorer = ElmoForSequenceClassification(ElmoConfig(**TINY, num_labels=1, problem_type="regression")).eval()
+    (result,) = predict_labels(scorer, TOKENIZER, examples[:1])
     assert isinstance(result.label, float)
     assert result.scores == {}
 

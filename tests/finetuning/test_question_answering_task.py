@@ -64,21 +64,21 @@ def test_metrics_are_of_the_best_span_and_padding_does_not_count(tokenizer):
     logits[:, :, 0] = [[-1, 9], [-1, 9]]
     logits[:, :, 6:16] = 0
     logits[:, 0, 6] = 4
-    found = task.metrics(EvalPrediction((logits[0], logits[1]), np.zeros((2, 2))), features)
-    assert found == {"exact_match": 1.0, "f1": 1.0, "has_answer_f1": 1.0, "no_answer_accuracy": 1.0}
+    metrics = task.metrics(EvalPrediction((logits[0], logits[1]), np.zeros((2, 2))), features)
+    assert metrics == {"exact_match": 1.0, "f1": 1.0, "has_answer_f1": 1.0, "no_answer_accuracy": 1.0}
 
 
 @pytest.mark.medium
 def test_a_head_learns_who_did_it_and_its_folder_answers(tmp_path):
     run = questions_run(tmp_path, settings=SETTINGS, vectors_size=16, fields=FIELDS)
-    found = run.begin(tmp_path / "out")
-    assert found["test"]["f1"] > 0.9
+    metrics = run.begin(tmp_path / "out")
+    assert metrics["test"]["f1"] > 0.9
     model, tokenizer = load_head(str(tmp_path / "out"))
     assert type(model) is ElmoForQuestionAnswering
     questions = read_squad(str(tmp_path / "test.json"))
     answered = list(predict_answers(model, tokenizer, questions, n_best=2))
-    right = [found.answers[0]["answer"] == found.question.answers[0].text for found in answered]
-    assert sum(right) / len(right) == pytest.approx(found["test"]["exact_match"])
+    right = [each.answers[0]["answer"] == each.question.answers[0].text for each in answered]
+    assert sum(right) / len(right) == pytest.approx(metrics["test"]["exact_match"])
     assert all(len(result.answers) == 2 for result in answered)
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
     assert "pipeline_tag: question-answering" in card
@@ -92,9 +92,9 @@ def test_a_head_learns_who_did_it_and_its_folder_answers(tmp_path):
 @pytest.mark.medium
 def test_a_head_learns_that_there_is_no_answer(tmp_path):
     run = questions_run(tmp_path, without_answer=True, settings=SETTINGS, vectors_size=16, fields=FIELDS)
-    found = run.begin(tmp_path / "out")
-    assert found["test"]["has_answer_f1"] > 0.7
-    assert found["test"]["no_answer_accuracy"] > 0.7
+    metrics = run.begin(tmp_path / "out")
+    assert metrics["test"]["has_answer_f1"] > 0.7
+    assert metrics["test"]["no_answer_accuracy"] > 0.7
     model, tokenizer = load_head(str(tmp_path / "out"))
     best = model.answer(tokenizer, "Who saw the dog ?", f"{FIRST[0]} held the dog , {FIRST[1]} fed the dog")[0]
     assert best["answer"] in ("", *FIRST)

@@ -42,15 +42,15 @@ def test_a_reference_is_a_role_of_its_own():
     ],
 )
 def test_known_cases(wanted, predicted, precision, recall, perfect):
-    found = role_metrics([tags(wanted)], [tags(predicted)])
-    assert (found["precision"], found["recall"], found["perfect"]) == (precision, recall, perfect)
+    metrics = role_metrics([tags(wanted)], [tags(predicted)])
+    assert (metrics["precision"], metrics["recall"], metrics["perfect"]) == (precision, recall, perfect)
 
 
 def test_counts_are_summed_over_all_predicates():
     wanted = [tags("B-A0 B-V B-A1"), tags("O B-V B-A1"), tags("B-A0 B-V O")]
     predicted = [tags("B-A0 B-V B-A1"), tags("O B-V B-A2"), tags("O B-V O")]
-    found = role_metrics(wanted, predicted)  # 2 of 3 found are right, 2 of 4 wanted are found
-    assert found == {
+    metrics = role_metrics(wanted, predicted)  # 2 of 3 found are right, 2 of 4 wanted are found
+    assert metrics == {
         "precision": pytest.approx(2 / 3),
         "recall": pytest.approx(1 / 2),
         "f1": pytest.approx(4 / 7),
@@ -61,8 +61,8 @@ def test_counts_are_summed_over_all_predicates():
 @given(st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=6), min_size=1, max_size=4), st.randoms())
 def test_swapping_the_sides_swaps_precision_and_recall(rows, random):
     others = [random.sample(row, len(row)) for row in rows]
-    found, swapped = role_metrics(rows, others), role_metrics(others, rows)
-    assert (found["precision"], found["recall"], found["f1"]) == (
+    metrics, swapped = role_metrics(rows, others), role_metrics(others, rows)
+    assert (metrics["precision"], metrics["recall"], metrics["f1"]) == (
         swapped["recall"],
         swapped["precision"],
         pytest.approx(swapped["f1"]),

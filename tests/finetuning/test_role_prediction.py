@@ -34,10 +34,10 @@ def test_a_tagger_finds_the_predicates_of_sentences_that_have_none_marked():
         model.classifier.weight.zero_()
         model.classifier.bias.copy_(torch.tensor([1.0, 0.0]))  # every word is a verb
     sentences = [RoleSentence(["a", "b"], []), RoleSentence(["c", "d"], [1]), RoleSentence([], [])]
-    found = list(mark_found_predicates(model, TOKENIZER, iter(sentences)))
-    assert [sentence.predicates for sentence in found] == [[0, 1], [1], []]
-    found = list(mark_found_predicates(model, TOKENIZER, sentences, ["NOUN"]))
-    assert [sentence.predicates for sentence in found] == [[], [1], []]
+    marked = list(mark_found_predicates(model, TOKENIZER, iter(sentences)))
+    assert [sentence.predicates for sentence in marked] == [[0, 1], [1], []]
+    marked = list(mark_found_predicates(model, TOKENIZER, sentences, ["NOUN"]))
+    assert [sentence.predicates for sentence in marked] == [[], [1], []]
 
 
 def test_the_tags_of_verbs_are_known_and_others_are_named():
@@ -59,9 +59,9 @@ def test_roles_come_in_the_order_of_the_sentences_whatever_the_batch(size):
         RoleSentence(["a", "b", "c"], [0, 2]), RoleSentence([], []), RoleSentence(["d"], []),
         RoleSentence(["e", "f"], [1]), RoleSentence(["g", "h", "i", "j"], [0, 1, 2]),
     ]  # fmt: skip
-    found = list(predict_roles(model, TOKENIZER, iter(sentences), batch_size=size))
-    assert [sentence[:2] for sentence in found] == [sentence[:2] for sentence in sentences]
-    assert [len(sentence.tags) for sentence in found] == [2, 0, 0, 1, 3]
+    sentences_with_roles = list(predict_roles(model, TOKENIZER, iter(sentences), batch_size=size))
+    assert [sentence[:2] for sentence in sentences_with_roles] == [sentence[:2] for sentence in sentences]
+    assert [len(sentence.tags) for sentence in sentences_with_roles] == [2, 0, 0, 1, 3]
     batch = TOKENIZER(["g", "h", "i", "j"], is_split_into_words=True, return_tensors="pt")
     expected = model(**batch, predicate_mask=torch.tensor([[0, 0, 1, 0, 0, 0]])).logits[0, 1:-1].argmax(-1).tolist()
-    assert found[4].tags[1] == [labels[label] for label in expected]
+    assert sentences_with_roles[4].tags[1] == [labels[label] for label in expected]

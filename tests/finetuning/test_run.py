@@ -76,8 +76,8 @@ def test_the_folder_holds_the_best_weights_and_no_checkpoints(tagger):
     folder, results = tagger
     model, tokenizer = load_head(str(folder))
     test = sentences(40, seed=2)
-    found = list(predict_tags(model, tokenizer, [sentence.words for sentence in test]))
-    right = [a == b for one, other in zip(found, test, strict=True) for a, b in zip(one.tags, other.tags, strict=True)]
+    tagged = list(predict_tags(model, tokenizer, [sentence.words for sentence in test]))
+    right = [a == b for one, other in zip(tagged, test, strict=True) for a, b in zip(one.tags, other.tags, strict=True)]
     assert sum(right) / len(right) == pytest.approx(results["test"]["accuracy"])
     names = {path.name for path in folder.iterdir()}
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json", "finetune.json", "results.json"} <= names
@@ -204,28 +204,28 @@ def test_bad_data_leaves_no_folder(tmp_path):
 
 def test_results_tell_how_the_head_was_trained(tagger):
     folder, results = tagger
-    found = json.loads((folder / "results.json").read_text())
-    assert found["dev"] == results["dev"]
-    assert found["examples"] == {"train": 160, "dev": 40, "test": 40}
-    assert found["seed"] == 0
-    assert found["seconds"] > 0
-    assert 1 <= found["best_epoch"] <= found["epochs"] <= 6
+    stored = json.loads((folder / "results.json").read_text())
+    assert stored["dev"] == results["dev"]
+    assert stored["examples"] == {"train": 160, "dev": 40, "test": 40}
+    assert stored["seed"] == 0
+    assert stored["seconds"] > 0
+    assert 1 <= stored["best_epoch"] <= stored["epochs"] <= 6
     mix = AutoModelForTokenClassification.from_pretrained(folder).input_mixer.layer_weights()
-    assert found["mix"] == {"input": pytest.approx(mix.tolist())}
-    assert found["settings"].items() >= SETTINGS.items()
+    assert stored["mix"] == {"input": pytest.approx(mix.tolist())}
+    assert stored["settings"].items() >= SETTINGS.items()
 
 
 def test_of_several_seeds_the_best_is_saved_and_all_are_reported(tmp_path):
     run = tagging_run(tmp_path, settings=SETTINGS | {"epochs": 1}, vectors_size=6, seeds=[3, 1, 2])
     results = run.begin(tmp_path / "out")
-    found = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [record["seed"] for record in found["seeds"]] == [3, 1, 2]
-    values = [record["dev"]["f1"] for record in found["seeds"]]
+    stored = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [record["seed"] for record in stored["seeds"]] == [3, 1, 2]
+    values = [record["dev"]["f1"] for record in stored["seeds"]]
     assert len(set(values)) > 1
-    assert found["mean"]["dev"]["f1"] == pytest.approx(sum(values) / 3)
-    assert found["range"]["dev"]["f1"] == [min(values), max(values)]
-    best = found["seeds"][values.index(max(values))]
-    assert (found["seed"], found["dev"], found["test"]) == (best["seed"], best["dev"], best["test"])
+    assert stored["mean"]["dev"]["f1"] == pytest.approx(sum(values) / 3)
+    assert stored["range"]["dev"]["f1"] == [min(values), max(values)]
+    best = stored["seeds"][values.index(max(values))]
+    assert (stored["seed"], stored["dev"], stored["test"]) == (best["seed"], best["dev"], best["test"])
     assert results == {"dev": best["dev"], "test": best["test"]}
     model, _ = load_head(str(tmp_path / "out"))
     assert model.input_mixer.layer_weights().tolist() == pytest.approx(best["mix"]["input"])
@@ -238,10 +238,10 @@ def test_a_seed_is_trained_as_if_it_were_the_only_one(tmp_path):
     settings = SETTINGS | {"epochs": 1}
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    alone = tagging_run(tmp_path / "one", settings=settings | {"seed": 2}).begin(tmp_path / "one" / "out")
+    single = tagging_run(tmp_path / "one", settings=settings | {"seed": 2}).begin(tmp_path / "one" / "out")
     tagging_run(tmp_path / "two", settings=settings, seeds=[1, 2]).begin(tmp_path / "two" / "out")
-    found = json.loads((tmp_path / "two" / "out" / "results.json").read_text())["seeds"][1]
-    assert found["test"] == alone["test"]
+    second = json.loads((tmp_path / "two" / "out" / "results.json").read_text())["seeds"][1]
+    assert second["test"] == single["test"]
 
 
 def test_seeds_that_were_done_are_not_trained_again(tmp_path):
@@ -258,8 +258,8 @@ def test_seeds_that_were_done_are_not_trained_again(tmp_path):
     with mock.patch.object(FinetuningRun, "_prepare", autospec=True, side_effect=FinetuningRun._prepare) as prepare:
         FinetuningRun.resume(tmp_path / "out")
     assert [call.args[4] for call in prepare.call_args_list] == [2]
-    found = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [record["seed"] for record in found["seeds"]] == [1, 2]
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [record["seed"] for record in results["seeds"]] == [1, 2]
     load_head(str(tmp_path / "out"))
 
 
@@ -293,7 +293,7 @@ def test_the_same_seed_twice_is_refused(tmp_path):
 
 def test_a_smaller_part_of_the_training_data_is_in_a_larger_one(tmp_path):
     data = tagging_run(tmp_path).data
-    parts = [replace(data, max_train=number).read(read_tagged) for number in (10, 40, 1000)]
+    parts = [replace(data, max_train=size).read(read_tagged) for size in (10, 40, 1000)]
     assert [len(part.train) for part in parts] == [10, 40, 160]
     assert all(sentence in parts[1].train for sentence in parts[0].train)
     assert parts[0].dev == parts[2].dev
@@ -337,10 +337,10 @@ def test_small_data_train_for_many_steps(tmp_path):
     run = tagging_run(tmp_path, settings={"learning_rate": 0.02, "patience": 2}, vectors_size=6)
     run.data.max_train = 20
     run.begin(tmp_path / "out")
-    found = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert found["settings"]["batch_size"] == 4
-    assert found["epochs"] >= 30  # three evaluations, ten epochs of five steps apart
-    assert found["test"]["f1"] > 0.7
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["settings"]["batch_size"] == 4
+    assert results["epochs"] >= 30  # three evaluations, ten epochs of five steps apart
+    assert results["test"]["f1"] > 0.7
 
 
 def test_a_head_on_8_bit_weights_is_trained_saved_and_loaded(tmp_path):
@@ -350,8 +350,8 @@ def test_a_head_on_8_bit_weights_is_trained_saved_and_loaded(tmp_path):
     model, tokenizer = load_head(str(tmp_path / "out"))
     assert model.elmo.layers[0].is_quantized
     test = sentences(40, seed=2)
-    found = list(predict_tags(model, tokenizer, [sentence.words for sentence in test]))
-    right = [a == b for one, other in zip(found, test, strict=True) for a, b in zip(one.tags, other.tags, strict=True)]
+    tagged = list(predict_tags(model, tokenizer, [sentence.words for sentence in test]))
+    right = [a == b for one, other in zip(tagged, test, strict=True) for a, b in zip(one.tags, other.tags, strict=True)]
     assert sum(right) / len(right) == pytest.approx(results["test"]["accuracy"])
     with pytest.raises(ValueError, match="do not learn"):
         tagging_run(tmp_path, settings=settings, fields={"freeze_bilm": False}).begin(tmp_path / "tuned")
@@ -363,6 +363,6 @@ def test_a_head_without_elmo_leaves_a_folder_without_a_bilm_that_predicts(tmp_pa
     assert results["test"]["f1"] > 0.9
     assert (tmp_path / "out" / "model.safetensors").stat().st_size < 20_000
     model, tokenizer = load_head(str(tmp_path / "out"))
-    (found,) = predict_tags(model, tokenizer, [["Anna", "saw", "a", "cat"]])
-    assert found.tags == ["B-PER", "O", "O", "O"]
+    (tagged,) = predict_tags(model, tokenizer, [["Anna", "saw", "a", "cat"]])
+    assert tagged.tags == ["B-PER", "O", "O", "O"]
     assert json.loads((tmp_path / "out" / "results.json").read_text())["mix"] == {}

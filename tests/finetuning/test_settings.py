@@ -22,28 +22,28 @@ from elmo_hf.finetuning import FinetuningSettings
     ],
 )
 def test_defaults_depend_on_the_number_of_examples(examples, batch_size, epochs, evaluation_epochs, patience):
-    found = FinetuningSettings().for_examples(examples)
-    assert (found.batch_size, found.epochs, found.evaluation_epochs) == (batch_size, epochs, evaluation_epochs)
-    assert found.patience == patience
-    assert found.learning_rate == (0.002 if examples < 640 else 0.001)
+    settings = FinetuningSettings().for_examples(examples)
+    assert (settings.batch_size, settings.epochs, settings.evaluation_epochs) == (batch_size, epochs, evaluation_epochs)
+    assert settings.patience == patience
+    assert settings.learning_rate == (0.002 if examples < 640 else 0.001)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 8))
 def test_every_size_has_enough_steps_and_is_evaluated(examples, processes):
-    found = FinetuningSettings().for_examples(examples, processes)
-    steps = math.ceil(examples / (found.batch_size * processes))
-    assert steps * found.epochs >= 600
-    assert steps * found.evaluation_epochs * found.patience >= 600
-    assert found.epochs >= 20
-    assert found.evaluation_epochs <= found.epochs
-    assert found.for_examples(examples, processes) == found
+    settings = FinetuningSettings().for_examples(examples, processes)
+    steps = math.ceil(examples / (settings.batch_size * processes))
+    assert steps * settings.epochs >= 600
+    assert steps * settings.evaluation_epochs * settings.patience >= 600
+    assert settings.epochs >= 20
+    assert settings.evaluation_epochs <= settings.epochs
+    assert settings.for_examples(examples, processes) == settings
 
 
 def test_given_values_are_kept():
     given_values = {"learning_rate": 0.5, "batch_size": 64, "epochs": 2, "evaluation_epochs": 1, "patience": 1}
     assert FinetuningSettings(**given_values).for_examples(10) == FinetuningSettings(**given_values)
-    found = FinetuningSettings(epochs=2).for_examples(10)
-    assert (found.evaluation_epochs, found.patience) == (1, 5)
+    settings = FinetuningSettings(epochs=2).for_examples(10)
+    assert (settings.evaluation_epochs, settings.patience) == (1, 5)
 
 
 @pytest.mark.parametrize("name", ["batch_size", "epochs", "evaluation_epochs", "patience", "learning_rate"])

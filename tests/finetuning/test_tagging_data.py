@@ -152,5 +152,5 @@ def test_rows_of_a_dataset_without_labels_are_named(tmp_path):
 def test_where_tags_are_to_be_found_a_blank_line_of_json_lines_is_an_empty_sentence(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"words": ["a"]}\n\n{"words": []}\n')
-    found = read_tagged(str(path), with_tags=False)
-    assert found == [TaggedSentence(["a"]), TaggedSentence([]), TaggedSentence([])]
+    sentences = read_tagged(str(path), with_tags=False)
+    assert sentences == [TaggedSentence(["a"]), TaggedSentence([]), TaggedSentence([])]

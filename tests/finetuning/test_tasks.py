@@ -75,10 +75,10 @@ def test_metrics_see_labelled_words_only():
     task = TaggingTask(["O", "B-x", "I-x"])
     logits = np.eye(3)[[[0, 1, 2, 0], [1, 0, 0, 0]]]
     wanted = np.array([[-100, 1, 2, -100], [1, 1, -100, -100]])
-    found = task.metrics(EvalPrediction(logits, wanted))
-    assert found["accuracy"] == 0.75
-    assert found["precision"] == 1.0
-    assert found["recall"] == pytest.approx(2 / 3)
+    metrics = task.metrics(EvalPrediction(logits, wanted))
+    assert metrics["accuracy"] == 0.75
+    assert metrics["precision"] == 1.0
+    assert metrics["recall"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("labels", [["0.5", "1", "-2.25e1"], [0.5, 1, 2.0]], ids=["text", "numbers"])

@@ -24,8 +24,12 @@ def file(tmp_path):
     "text", [GLOVE, "5 2\n" + GLOVE, GLOVE.replace("\n", " \n")], ids=["glove", "word2vec", "blanks"]
 )
 def test_frequent_words_and_wanted_ones_are_read(file, text):
-    found = read_vectors(file(text), {"rarer", "unknown"}, max_words=3 if text[0] == "5" else 2)
-    assert {word: vector.tolist() for word, vector in found.items()} == {"the": [1, 2], "cat": [3, 4], "rarer": [9, 10]}
+    vectors = read_vectors(file(text), {"rarer", "unknown"}, max_words=3 if text[0] == "5" else 2)
+    assert {word: vector.tolist() for word, vector in vectors.items()} == {
+        "the": [1, 2],
+        "cat": [3, 4],
+        "rarer": [9, 10],
+    }
 
 
 def test_a_word_is_looked_up_as_it_is_then_in_lower_case_and_file_words_have_their_capital_form(file):

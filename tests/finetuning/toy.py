@@ -22,10 +22,10 @@ SETTINGS = {"epochs": 6, "batch_size": 16, "learning_rate": 0.02}
 FIELDS = {"task_layer_size": 12}
 
 
-def sentences(number: int, seed: int) -> list[TaggedSentence]:
+def sentences(count: int, seed: int) -> list[TaggedSentence]:
     """Random ones, with `B-PER` and `I-PER` for names."""
-    generator, found = random.Random(seed), []
-    for _ in range(number):
+    generator, examples = random.Random(seed), []
+    for _ in range(count):
         words, tags = [], []
         for _ in range(generator.randint(1, 5)):
             if generator.random() < 0.4:
@@ -35,28 +35,28 @@ def sentences(number: int, seed: int) -> list[TaggedSentence]:
             else:
                 words.append(generator.choice(OTHERS))
                 tags.append("O")
-        found.append(TaggedSentence(words, tags))
-    return found
+        examples.append(TaggedSentence(words, tags))
+    return examples
 
 
-def texts(number: int, seed: int) -> list[LabelledText]:
+def texts(count: int, seed: int) -> list[LabelledText]:
     """Random ones; the label says whether there is a name."""
     return [
         LabelledText(" ".join(sentence.words), None, "person" if "B-PER" in sentence.tags else "nobody")
-        for sentence in sentences(number, seed)
+        for sentence in sentences(count, seed)
     ]
 
 
-def write_conll(path: Path, found: list[TaggedSentence]) -> str:
+def write_conll(path: Path, tagged: list[TaggedSentence]) -> str:
     """As columns."""
-    blocks = ("".join(f"{word}\t{tag}\n" for word, tag in zip(*sentence, strict=True)) for sentence in found)
+    blocks = ("".join(f"{word}\t{tag}\n" for word, tag in zip(*sentence, strict=True)) for sentence in tagged)
     path.write_text("\n".join(blocks), encoding="utf-8")
     return str(path)
 
 
-def write_jsonl(path: Path, found: list[LabelledText]) -> str:
+def write_jsonl(path: Path, labelled: list[LabelledText]) -> str:
     """As JSON lines."""
-    lines = (json.dumps({"text": example.text, "label": example.label}) + "\n" for example in found)
+    lines = (json.dumps({"text": example.text, "label": example.label}) + "\n" for example in labelled)
     path.write_text("".join(lines), encoding="utf-8")
     return str(path)
 
@@ -64,10 +64,10 @@ def write_jsonl(path: Path, found: list[LabelledText]) -> str:
 VERBS = ["saw", "held", "fed"]
 
 
-def write_questions(path: Path, number: int, seed: int, without_answer: bool = False) -> str:
+def write_questions(path: Path, count: int, seed: int, without_answer: bool = False) -> str:
     """Who did what: two names, two verbs, and a question about one of them, or about the third verb."""
     generator, paragraphs = random.Random(seed), []
-    for index in range(number):
+    for index in range(count):
         names, verbs = generator.sample(FIRST, 2), generator.sample(VERBS, 3)
         context = " , ".join(f"{name} {verb} the dog" for name, verb in zip(names, verbs, strict=False))
         asked = generator.randrange(3 if without_answer else 2)
@@ -82,8 +82,8 @@ def write_questions(path: Path, number: int, seed: int, without_answer: bool = F
 def questions_run(folder: Path, without_answer: bool = False, **changes) -> FinetuningRun:
     """As [`tagging_run`]."""
     data = TaskData(
-        *(write_questions(folder / f"{name}.json", number, seed, without_answer)
-          for seed, (name, number) in enumerate([("train", 400), ("dev", 40), ("test", 40)]))
+        *(write_questions(folder / f"{name}.json", count, seed, without_answer)
+          for seed, (name, count) in enumerate([("train", 400), ("dev", 40), ("test", 40)]))
     )  # fmt: skip
     arguments = {"model": write_bilm(folder / "bilm"), "fields": FIELDS, "settings": SETTINGS} | changes
     return FinetuningRun("question-answering", data, **arguments)
@@ -100,8 +100,8 @@ def write_bilm(folder: Path) -> str:
 def tagging_run(folder: Path, **changes) -> FinetuningRun:
     """A run on files that are written into the folder."""
     data = TaskData(
-        *(write_conll(folder / f"{name}.conll", sentences(number, seed))
-          for seed, (name, number) in enumerate([("train", 160), ("dev", 40), ("test", 40)]))
+        *(write_conll(folder / f"{name}.conll", sentences(count, seed))
+          for seed, (name, count) in enumerate([("train", 160), ("dev", 40), ("test", 40)]))
     )  # fmt: skip
     arguments = {"model": write_bilm(folder / "bilm"), "fields": FIELDS, "settings": SETTINGS} | changes
     return FinetuningRun("tagging", data, **arguments)
@@ -110,8 +110,8 @@ def tagging_run(folder: Path, **changes) -> FinetuningRun:
 def classification_run(folder: Path, **changes) -> FinetuningRun:
     """As [`tagging_run`]."""
     data = TaskData(
-        *(write_jsonl(folder / f"{name}.jsonl", texts(number, seed))
-          for seed, (name, number) in enumerate([("train", 240), ("dev", 40)]))
+        *(write_jsonl(folder / f"{name}.jsonl", texts(count, seed))
+          for seed, (name, count) in enumerate([("train", 240), ("dev", 40)]))
     )  # fmt: skip
     arguments = {"model": write_bilm(folder / "bilm"), "fields": FIELDS, "settings": SETTINGS} | changes
     return FinetuningRun("classification", data, **arguments)

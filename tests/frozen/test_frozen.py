@@ -26,11 +26,11 @@ def frozen(request, tmp_path) -> Path:
     return tmp_path / "frozen"
 
 
-def assert_same_numbers(found: dict, folder: Path):
+def assert_same_numbers(actual: dict, folder: Path):
     expected = json.loads((folder / "numbers.json").read_text())
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, values in expected.items():
-        np.testing.assert_allclose(np.array(found[name]), np.array(values), atol=1e-5, rtol=0, err_msg=name)
+        np.testing.assert_allclose(np.array(actual[name]), np.array(values), atol=1e-5, rtol=0, err_msg=name)
 
 
 def test_those_that_were_published_are_there():
@@ -53,10 +53,10 @@ def test_without_this_package_by_its_own_code(frozen, tmp_path):
 
 
 def test_a_change_of_the_numbers_is_seen(frozen):
-    found = json.loads((frozen / "numbers.json").read_text())
-    found["losses"][0] += 1e-4
+    stored = json.loads((frozen / "numbers.json").read_text())
+    stored["losses"][0] += 1e-4
     with pytest.raises(AssertionError, match="losses"):
-        assert_same_numbers(found, frozen)
+        assert_same_numbers(stored, frozen)
 
 
 def test_what_is_frozen_is_not_frozen_again(tmp_path):

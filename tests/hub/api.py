@@ -216,9 +216,9 @@ def make_commit(request: Request) -> Answer:
     address = f"{request.endpoint}/{repository.name}"
     answer = {"success": True, "commitOid": made.id, "commitUrl": f"{address}/commit/{made.id}"}
     if proposed:
-        number = sum(name.startswith("refs/pr/") for name in repository.references) + 1
-        reference = f"refs/pr/{number}"
-        answer["pullRequestUrl"] = f"{address}/discussions/{number}"
+        pull_request = sum(name.startswith("refs/pr/") for name in repository.references) + 1
+        reference = f"refs/pr/{pull_request}"
+        answer["pullRequestUrl"] = f"{address}/discussions/{pull_request}"
     repository.add(reference, made)
     return json_answer(answer)
 

@@ -16,7 +16,7 @@ def read_metadata(card: str) -> dict[str, str]:
     if not lines or lines[0].rstrip() != FENCE:
         return {}
     try:
-        end = next(number for number, line in enumerate(lines) if number and line.rstrip() == FENCE)
+        end = next(index for index, line in enumerate(lines) if index and line.rstrip() == FENCE)
     except StopIteration:
         raise ValueError("the metadata has no end") from None
     entries = {}

@@ -31,6 +31,6 @@ def save_tagger(folder: Path) -> Path:
         folder,
         ElmoForTokenClassification,
         id2label=names,
-        label2id={name: number for number, name in names.items()},
+        label2id={name: label_id for label_id, name in names.items()},
         tag_decoder="crf",
     )

@@ -49,15 +49,15 @@ def publish(api, tmp_path, monkeypatch):
 @pytest.fixture
 def hashed(monkeypatch) -> list[str]:
     """The files whose checksum was computed by us, in order."""
-    found = []
+    names = []
     digest = hashlib.file_digest
 
     def file_digest(file, *arguments):
-        found.append(file.name)
+        names.append(file.name)
         return digest(file, *arguments)
 
     monkeypatch.setattr(hashlib, "file_digest", file_digest)
-    return found
+    return names
 
 
 def blobs() -> list[Path]:

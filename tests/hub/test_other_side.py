@@ -89,12 +89,12 @@ def expected_of(folders) -> dict:
 
 
 def assert_same(output: str, expected: dict, folders):
-    found = json.loads(output)
+    reply = json.loads(output)
     for name, tensor in expected.items():
-        assert torch.allclose(torch.tensor(found[name]), tensor, atol=1e-6, rtol=0)
+        assert torch.allclose(torch.tensor(reply[name]), tensor, atol=1e-6, rtol=0)
     for task, name in (("token-classification", "ada/tagger"), ("text-classification", "ada/classifier")):
         answer = pipeline(task, str(folders[name]))(SENTENCE)
-        assert found[task] == [{name: value for name, value in one.items() if name != "score"} for one in answer]
+        assert reply[task] == [{name: value for name, value in one.items() if name != "score"} for one in answer]
 
 
 def test_the_same_numbers_with_the_package_without_it_and_offline_afterwards(hub, run_python, published, tmp_path):

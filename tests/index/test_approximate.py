@@ -33,36 +33,36 @@ def graph(vectors, tmp_path_factory):
     return Graph(path, vectors)
 
 
-def queries(vectors: np.ndarray, number: int) -> np.ndarray:
+def queries(vectors: np.ndarray, count: int) -> np.ndarray:
     generator = np.random.default_rng(1)
-    near = vectors[generator.integers(0, len(vectors), number)]
+    near = vectors[generator.integers(0, len(vectors), count)]
     return unit(near + 0.05 * generator.standard_normal(near.shape)).astype(np.float32)
 
 
 def test_nearly_all_of_the_nearest_are_found_with_their_exact_cosines(vectors, graph):
     keys, recalls = np.zeros(len(vectors), np.uint64), []
     for query in queries(vectors, 50):
-        found, exact = graph.nearest(query, 10), nearest(vectors, query, 10, keys)
-        recalls.append(len(set(found.rows) & set(exact.rows)) / 10)
-        np.testing.assert_allclose(found.cosines, vectors[found.rows].astype(np.float32) @ query, atol=1e-5)
-        assert (np.diff(found.cosines) <= 0).all()
+        approximate, exact = graph.nearest(query, 10), nearest(vectors, query, 10, keys)
+        recalls.append(len(set(approximate.rows) & set(exact.rows)) / 10)
+        np.testing.assert_allclose(approximate.cosines, vectors[approximate.rows].astype(np.float32) @ query, atol=1e-5)
+        assert (np.diff(approximate.cosines) <= 0).all()
     assert np.mean(recalls) >= 0.95
 
 
 def test_each_name_once_however_often_the_nearest_have_it(vectors, graph):
     keys = np.arange(len(vectors), dtype=np.uint64) % 3
     for query in queries(vectors, 5):
-        found, exact = graph.nearest(query, 3, keys), nearest(vectors, query, 3, keys, distinct=True)
-        assert sorted(keys[found.rows]) == [0, 1, 2]
-        np.testing.assert_allclose(found.cosines, exact.cosines, atol=0.1)
+        approximate, exact = graph.nearest(query, 3, keys), nearest(vectors, query, 3, keys, distinct=True)
+        assert sorted(keys[approximate.rows]) == [0, 1, 2]
+        np.testing.assert_allclose(approximate.cosines, exact.cosines, atol=0.1)
 
 
 def test_more_than_there_are_gives_all_there_are(tmp_path):
     pytest.importorskip("usearch")
     few = unit(np.random.default_rng(0).standard_normal((5, 8))).astype(np.float16)
     build_graph(few, tmp_path / GRAPH)
-    found = Graph(tmp_path / GRAPH, few).nearest(few[0].astype(np.float32), 10)
-    assert sorted(found.rows) == [0, 1, 2, 3, 4]
+    few_neighbours = Graph(tmp_path / GRAPH, few).nearest(few[0].astype(np.float32), 10)
+    assert sorted(few_neighbours.rows) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"?" * 100])
@@ -103,9 +103,9 @@ def test_the_graph_is_searched_unless_all_vectors_are_to_be_compared(tmp_path, m
     index = ElmoIndex.build(EMBEDDER, TEXTS, tmp_path / "index", approximate=True)
     exact = index.search(index[1].vector, 5, exact=True)
     monkeypatch.setattr(index_module, "nearest", None)  # which is the exact search
-    found = index.search(index[1].vector, 5)
-    assert [neighbour.occurrence[2:] for neighbour in found] == [neighbour.occurrence[2:] for neighbour in exact]
-    np.testing.assert_allclose([similarity for similarity, _ in found], [similarity for similarity, _ in exact])
+    neighbours = index.search(index[1].vector, 5)
+    assert [neighbour.occurrence[2:] for neighbour in neighbours] == [neighbour.occurrence[2:] for neighbour in exact]
+    np.testing.assert_allclose([similarity for similarity, _ in neighbours], [similarity for similarity, _ in exact])
 
 
 def test_without_the_library_search_is_exact_and_a_graph_is_refused_with_a_remedy(tmp_path, monkeypatch):

@@ -27,13 +27,20 @@ def index(tmp_path_factory):
 
 def test_every_word_is_there_in_order_with_its_place_and_its_vector(index):
     rows = iter(range(len(index)))
-    for number, (tokens, vectors) in enumerate(zip(EMBEDDER.tokenize(TEXTS), EMBEDDER.embed(TEXTS), strict=True)):
+    for sentence_index, (tokens, vectors) in enumerate(
+        zip(EMBEDDER.tokenize(TEXTS), EMBEDDER.embed(TEXTS), strict=True)
+    ):
         for position, (word, (start, end)) in enumerate(zip(tokens.words, tokens.offsets, strict=True)):
-            found = index[next(rows)]
-            assert (found.word, found.sentence, found.start, found.end) == (word, tokens.text, start, end)
-            assert (found.number, found.position) == (number, position)
+            occurrence = index[next(rows)]
+            assert (occurrence.word, occurrence.sentence, occurrence.start, occurrence.end) == (
+                word,
+                tokens.text,
+                start,
+                end,
+            )
+            assert (occurrence.number, occurrence.position) == (sentence_index, position)
             expected = vectors[position] / np.linalg.norm(vectors[position])
-            np.testing.assert_allclose(found.vector, expected, atol=1e-5)
+            np.testing.assert_allclose(occurrence.vector, expected, atol=1e-5)
     assert list(rows) == []
     assert index.sentences == 4
 
@@ -53,17 +60,17 @@ def test_only_the_wanted_words_are_there_and_only_their_sentences_are_embedded(i
         EMBEDDER, TEXTS, tmp_path / "some", words=["BANK"], progress=lambda sentences, _: counts.append(sentences)
     )
     expected = [index[row] for row in range(len(index)) if index[row].word.lower() == "bank"]
-    assert [some[row][2:] for row in range(len(some))] == [found[2:] for found in expected]
+    assert [some[row][2:] for row in range(len(some))] == [occurrence[2:] for occurrence in expected]
     assert len(some) == 4
     assert counts[-1] == 3
 
 
 @pytest.mark.parametrize("layers", ["mix", "top", "average", 0, -1])
 def test_the_layers_are_those_asked_for(tmp_path, layers):
-    found = ElmoIndex.build(EMBEDDER, ["the river"], tmp_path / "index", layers=layers, dtype="float32")
+    index = ElmoIndex.build(EMBEDDER, ["the river"], tmp_path / "index", layers=layers, dtype="float32")
     (vectors,) = EMBEDDER.embed(["the river"], layers)
-    np.testing.assert_allclose(found[1].vector, vectors[1] / np.linalg.norm(vectors[1]), atol=1e-5)
-    assert ElmoIndex.load(found.folder).layers == layers
+    np.testing.assert_allclose(index[1].vector, vectors[1] / np.linalg.norm(vectors[1]), atol=1e-5)
+    assert ElmoIndex.load(index.folder).layers == layers
 
 
 @pytest.mark.medium
@@ -72,8 +79,8 @@ def test_the_vectors_are_written_while_the_text_is_read(tmp_path):
     sizes = []
 
     def sentences():
-        for number in range(4001):
-            if number % 1000 == 0:
+        for line_number in range(4001):
+            if line_number % 1000 == 0:
                 sizes.append(sum(path.stat().st_size for path in tmp_path.glob(".index.*/vectors.npy")))
             yield "the bank of the river a bank of the river ."
 
@@ -250,18 +257,18 @@ def test_a_model_without_the_layer_is_refused(tmp_path):
 
 def test_each_word_is_found_by_its_own_vector(index):
     for row in range(len(index)):
-        (found,) = index.search(3 * index[row].vector, k=1)
-        assert found.similarity == pytest.approx(1, abs=1e-5)
-        assert found.occurrence[2:] == index[row][2:]
+        (neighbour,) = index.search(3 * index[row].vector, k=1)
+        assert neighbour.similarity == pytest.approx(1, abs=1e-5)
+        assert neighbour.occurrence[2:] == index[row][2:]
 
 
 def test_fewer_are_found_where_there_are_not_so_many(index):
     vector = index[0].vector
     assert len(index.search(vector, k=1000)) == len(index)
-    assert [found.occurrence.word for found in index.search(vector, word="bank", k=1000)].count("Bank") == 1
+    assert [neighbour.occurrence.word for neighbour in index.search(vector, word="bank", k=1000)].count("Bank") == 1
     assert len(index.search(vector, word="bank", k=1000)) == 4
     assert index.search(vector, word="absent") == []
-    words = [found.occurrence.word.lower() for found in index.search(vector, distinct=True, k=1000)]
+    words = [neighbour.occurrence.word.lower() for neighbour in index.search(vector, distinct=True, k=1000)]
     assert sorted(words) == sorted({index[row].word.lower() for row in range(len(index))})
 
 

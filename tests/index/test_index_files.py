@@ -34,10 +34,10 @@ def test_every_sentence_and_place_comes_back(sentences, random):
     with TemporaryDirectory() as name:
         writer = IndexWriter(Path(name), size=2, dtype=np.dtype(np.float32))
         written = []
-        for row, (sentence, number) in enumerate(sentences):
+        for row, (sentence, sentence_index) in enumerate(sentences):
             start, end = sorted(random.randint(0, len(sentence)) for _ in range(2))
-            writer.add(sentence, number, [(row, start, end)], np.full((1, 2), row, np.float32))
-            written.append((sentence, number, row, start, end))
+            writer.add(sentence, sentence_index, [(row, start, end)], np.full((1, 2), row, np.float32))
+            written.append((sentence, sentence_index, row, start, end))
         writer.close()
         files = IndexFiles(Path(name), len(sentences), len(sentences), 2, np.dtype(np.float32))
         assert [tuple(files.place(row)) for row in range(len(sentences))] == written

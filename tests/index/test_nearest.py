@@ -14,9 +14,9 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-def random_units(generator: np.random.Generator, number: int, size: int, spread: float = 1.0) -> np.ndarray:
+def random_units(generator: np.random.Generator, count: int, size: int, spread: float = 1.0) -> np.ndarray:
     """With a small spread they are close to each other, as vectors of one word are."""
-    return unit(1 + spread * generator.standard_normal((number, size))).astype(np.float32)
+    return unit(1 + spread * generator.standard_normal((count, size))).astype(np.float32)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def small_blocks(monkeypatch):
 
 
 @given(
-    number=st.integers(1, 40),
+    count=st.integers(1, 40),
     size=st.integers(2, 9),
     k=st.integers(1, 45),
     dtype=st.sampled_from([np.float16, np.float32]),
@@ -34,29 +34,29 @@ def small_blocks(monkeypatch):
     distinct=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_blocks_find_what_one_look_at_everything_finds(number, size, k, dtype, spread, wanted, distinct, seed):
+def test_blocks_find_what_one_look_at_everything_finds(count, size, k, dtype, spread, wanted, distinct, seed):
     generator = np.random.default_rng(seed)
-    vectors = random_units(generator, number, size, spread).astype(dtype)
-    vectors[generator.integers(0, number, number // 3)] = vectors[0]  # equal ones
+    vectors = random_units(generator, count, size, spread).astype(dtype)
+    vectors[generator.integers(0, count, count // 3)] = vectors[0]  # equal ones
     query = random_units(generator, 1, size, spread)[0]
-    keys = generator.integers(0, 5, number).astype(np.uint64)
+    keys = generator.integers(0, 5, count).astype(np.uint64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BLOCK", 7)
-        found = nearest(vectors, query, k, keys, wanted, distinct)
+        neighbours = nearest(vectors, query, k, keys, wanted, distinct)
 
     cosines = vectors.astype(np.float64) @ query
     allowed = [row for row in np.argsort(-cosines, kind="stable") if wanted is None or keys[row] == wanted]
     if distinct:
         allowed = [row for place, row in enumerate(allowed) if keys[row] not in keys[allowed[:place]]]
-    np.testing.assert_allclose(found.cosines, cosines[allowed[:k]], atol=1e-6)
-    np.testing.assert_allclose(found.cosines, cosines[found.rows], atol=1e-6)
-    assert len(set(found.rows)) == len(found.rows)
+    np.testing.assert_allclose(neighbours.cosines, cosines[allowed[:k]], atol=1e-6)
+    np.testing.assert_allclose(neighbours.cosines, cosines[neighbours.rows], atol=1e-6)
+    assert len(set(neighbours.rows)) == len(neighbours.rows)
 
 
 def test_of_equals_the_first_of_the_corpus_comes_first(small_blocks):
     vectors = np.tile(np.eye(4, dtype=np.float16), (20, 1))
-    found = nearest(vectors, np.eye(4, dtype=np.float32)[2], 5, np.zeros(80, np.uint64))
-    assert found.rows.tolist() == [2, 6, 10, 14, 18]
+    neighbours = nearest(vectors, np.eye(4, dtype=np.float32)[2], 5, np.zeros(80, np.uint64))
+    assert neighbours.rows.tolist() == [2, 6, 10, 14, 18]
 
 
 @pytest.mark.parametrize("size", [1, 8, 100, 512, 1024, 4096])

@@ -39,26 +39,28 @@ def test_a_text_without_one_marked_word_is_refused(index, text, message):
 
 def test_a_marked_word_its_occurrence_and_its_vector_have_the_same_neighbours(index):
     (occurrence,) = EMBEDDER.words(["They like the bank ."], "bank", layers="top")
-    found = EMBEDDER.neighbors("They like the **bank** .", index, k=4)
-    assert len(found) == 4
-    assert [similarity for similarity, _ in found] == sorted((similarity for similarity, _ in found), reverse=True)
+    neighbours = EMBEDDER.neighbors("They like the **bank** .", index, k=4)
+    assert len(neighbours) == 4
+    assert [similarity for similarity, _ in neighbours] == sorted(
+        (similarity for similarity, _ in neighbours), reverse=True
+    )
     for query in (occurrence, occurrence.vector, 5 * occurrence.vector):
-        for one, other in zip(EMBEDDER.neighbors(query, index, 4), found, strict=True):
+        for one, other in zip(EMBEDDER.neighbors(query, index, 4), neighbours, strict=True):
             assert one.occurrence[2:] == other.occurrence[2:]
             assert one.similarity == pytest.approx(other.similarity, abs=1e-5)
 
 
 def test_a_sentence_of_the_corpus_finds_itself(index):
-    (found,) = EMBEDDER.neighbors("The **bank** of the river.", index, k=1)
-    assert found.similarity == pytest.approx(1, abs=1e-5)
-    assert (found.occurrence.sentence, found.occurrence.start) == (TEXTS[0], 4)
+    (neighbour,) = EMBEDDER.neighbors("The **bank** of the river.", index, k=1)
+    assert neighbour.similarity == pytest.approx(1, abs=1e-5)
+    assert (neighbour.occurrence.sentence, neighbour.occurrence.start) == (TEXTS[0], 4)
 
 
 def test_the_same_word_or_each_word_once(index):
     same = EMBEDDER.neighbors("the **bank** was", index, 20, same_word=True)
-    assert sorted(found.occurrence.word for found in same) == ["Bank", "bank", "bank", "bank"]
+    assert sorted(neighbour.occurrence.word for neighbour in same) == ["Bank", "bank", "bank", "bank"]
     distinct = EMBEDDER.neighbors("the **bank** was", index, 20, distinct=True)
-    words = [found.occurrence.word.lower() for found in distinct]
+    words = [neighbour.occurrence.word.lower() for neighbour in distinct]
     assert len(set(words)) == len(words) == 11
     with pytest.raises(ValueError, match="does not say whose"):
         EMBEDDER.neighbors(np.ones(8), index, same_word=True)

@@ -20,7 +20,7 @@ def write_tagger(folder, labels) -> str:
     """A tagger whose weights are random, and large enough for it to give many different tags."""
     torch.manual_seed(1)
     config = ElmoConfig(**TINY, task_layer_size=8, id2label=dict(enumerate(labels)))
-    config.label2id = {label: number for number, label in enumerate(labels)}
+    config.label2id = {label: index for index, label in enumerate(labels)}
     model = ElmoForTokenClassification(config).eval()
     with torch.no_grad():
         model.classifier.weight.mul_(30)

@@ -129,9 +129,9 @@ def test_several_processes_give_the_same_in_order(encoder, ner, monkeypatch):
     texts = [TEXT, "", "the bank", TEXT * 3, "river"] * 2
     expected = list(nlp.pipe(texts))
     docs = list(nlp.pipe(texts, n_process=2, batch_size=2))
-    for doc, alone in zip(docs, expected, strict=True):
-        assert doc.to_json() == alone.to_json()
-        np.testing.assert_allclose(doc.tensor, alone.tensor, atol=1e-6)
+    for doc, expected_doc in zip(docs, expected, strict=True):
+        assert doc.to_json() == expected_doc.to_json()
+        np.testing.assert_allclose(doc.tensor, expected_doc.tensor, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -19,11 +19,11 @@ BIOES = ["O", *(f"{prefix}-{label}" for prefix in "BIES" for label in ("PER", "L
 
 def expected_entities(folder: str, doc) -> list[tuple[int, int, str]]:
     """The spans of tokens that seqeval sees in the tagger's own predictions."""
-    found = []
+    entities = []
     for rows, tagged in zip(rows_of(doc), predict_tags(*load_head(folder), words_of(doc)), strict=True):
         for label, start, end in get_entities([tag.replace("L-", "E-").replace("U-", "S-") for tag in tagged.tags]):
-            found.append((rows[start], rows[end] + 1, label))
-    return found
+            entities.append((rows[start], rows[end] + 1, label))
+    return entities
 
 
 @pytest.mark.parametrize("labels", [None, BIOES, [tag.replace("E-", "L-").replace("S-", "U-") for tag in BIOES]])
@@ -59,18 +59,18 @@ def test_a_trained_tagger_finds_the_names(tmp_path):
 
 def test_entities_that_the_document_has_stay(ner):
     nlp = blank("elmo_ner", model=ner)
-    alone = nlp(TEXT).ents
+    predicted = nlp(TEXT).ents
     doc = nlp.make_doc(TEXT)
     for _, component in nlp.pipeline[:-1]:
         doc = component(doc)
-    mine = Span(doc, alone[0].start, alone[0].end + 1, label="MINE", kb_id="Q1")
+    mine = Span(doc, predicted[0].start, predicted[0].end + 1, label="MINE", kb_id="Q1")
     doc.ents = [mine]
     doc = nlp.get_pipe("elmo_ner")(doc)
     assert [(e.start, e.end, e.label_, e.kb_id_) for e in doc.ents if e.label_ == "MINE"] == [
         (mine.start, mine.end, "MINE", "Q1")
     ]
     others = [(e.start, e.end, e.label_) for e in doc.ents if e.label_ != "MINE"]
-    assert others == [(e.start, e.end, e.label_) for e in alone if e.start >= mine.end]
+    assert others == [(e.start, e.end, e.label_) for e in predicted if e.start >= mine.end]
 
 
 def test_a_long_sentence_is_tagged_in_pieces_and_batches_are_bounded(ner, monkeypatch):

@@ -115,12 +115,12 @@ def test_vectors_take_the_place_of_a_vocabulary_s(encoder):
 
 def test_a_stream_gives_each_document_what_it_has_alone(nlp, monkeypatch):
     texts = [TEXT, "", "Zürich", TEXT * 8, " ", "the bank ."] * 3
-    alone = [nlp(text).tensor for text in texts]
+    single = [nlp(text).tensor for text in texts]
     for most, size in ((spacy_component.GROUP_TOKENS, 1000), (30, 4), (1, 1)):
         monkeypatch.setattr(spacy_component, "GROUP_TOKENS", most)
         docs = list(nlp.pipe(iter(texts), batch_size=size))
         assert [doc.text for doc in docs] == texts
-        for doc, expected in zip(docs, alone, strict=True):
+        for doc, expected in zip(docs, single, strict=True):
             np.testing.assert_allclose(doc.tensor, expected, atol=1e-5)
 
 

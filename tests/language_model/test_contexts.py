@@ -36,12 +36,12 @@ def test_every_word_of_any_text_can_be_marked(text, data):
     words = TOKENIZER.tokenize(text)
     spans = TOKENIZER(text, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
     if words:
-        number = data.draw(st.integers(0, len(words) - 1))
-        start, end = spans[number]
-        expected = words[:number], [words[number]], words[number + 1 :]
+        position = data.draw(st.integers(0, len(words) - 1))
+        start, end = spans[position]
+        expected = words[:position], [words[position]], words[position + 1 :]
         assert find_context(text, (start, end), TOKENIZER) == expected
         assert find_context(f"{text[:start]}**{text[start:end]}**{text[end:]}", None, TOKENIZER) == expected
-        assert find_context(words, number, TOKENIZER) == expected
+        assert find_context(words, position, TOKENIZER) == expected
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ def stored(tmp_path):
 def test_a_stored_model_gives_the_same_answers(stored):
     expected = tiny_language_model().score("the cat sat")
     lm = ElmoLanguageModel.from_pretrained(stored)
-    found = lm.score("the cat sat")
-    assert found.tokens == expected.tokens
-    assert found.forward == pytest.approx(expected.forward, abs=1e-5)
-    assert found.backward == pytest.approx(expected.backward, abs=1e-5)
-    assert lm.score("the cat sat").both_sum == pytest.approx(found.both_sum)  # with the words' vectors kept
+    scores = lm.score("the cat sat")
+    assert scores.tokens == expected.tokens
+    assert scores.forward == pytest.approx(expected.forward, abs=1e-5)
+    assert scores.backward == pytest.approx(expected.backward, abs=1e-5)
+    assert lm.score("the cat sat").both_sum == pytest.approx(scores.both_sum)  # with the words' vectors kept
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [(None, torch.float32), (torch.bfloat16, torch.bfloat16)])

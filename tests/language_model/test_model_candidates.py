@@ -20,9 +20,9 @@ def ranked(log_probs: dict[str, float]) -> list[tuple[str, float]]:
     return sorted(log_probs.items(), key=lambda item: -item[1])
 
 
-def assert_same(found, expected):
-    assert [word for word, *_ in found] == [word for word, *_ in expected]
-    np.testing.assert_allclose([values for _, *values in found], [values for _, *values in expected], atol=1e-9)
+def assert_same(actual, expected):
+    assert [word for word, *_ in actual] == [word for word, *_ in expected]
+    np.testing.assert_allclose([values for _, *values in actual], [values for _, *values in expected], atol=1e-9)
 
 
 @EVERY_WAY
@@ -50,12 +50,12 @@ def test_previous_words_are_ranked_as_the_text_with_each_of_them(words, kind, di
 
 def by_hand(lm: ElmoLanguageModel, words: list[str], position: int) -> list[tuple[str, float, float, float]]:
     """The other words, by the score of the sentence with each of them in the place."""
-    found = []
+    candidates = []
     for word in set(WORDS) - {words[position]}:
         score = lm.score([[*words[:position], word, *words[position + 1 :]]])[0]
         read = [np.nan if way is None else way[position + 1] for way in (score.forward, score.backward)]
-        found.append((word, np.nansum(read), *read))
-    return sorted(found, key=lambda item: -item[1])
+        candidates.append((word, np.nansum(read), *read))
+    return sorted(candidates, key=lambda item: -item[1])
 
 
 @pytest.mark.medium
@@ -78,8 +78,8 @@ def test_a_long_context_is_read_in_pieces(tokens, monkeypatch):
     words = ["the", "cat", "sat", "on", "a", "mat", "."] * 3
     expected = lm.next_words(words), lm.previous_words(words), lm.substitutes(words, 10)
     monkeypatch.setattr(reading, "TOKENS_AT_ONCE", tokens)
-    found = lm.next_words(words), lm.previous_words(words), lm.substitutes(words, 10)
-    for one, other in zip(found, expected, strict=True):
+    actual = lm.next_words(words), lm.previous_words(words), lm.substitutes(words, 10)
+    for one, other in zip(actual, expected, strict=True):
         assert_same(one, other)
 
 
@@ -91,10 +91,10 @@ def test_a_marked_word_an_offset_and_a_position_are_the_same_place():
 
 def test_a_gap_and_a_phrase_are_filled_with_one_word():
     lm = tiny_language_model()
-    filled = by_hand(lm, ["the", "dog", "sat"], 1)
-    assert_same(lm.substitutes("the **** sat"), filled)
-    assert_same(lm.substitutes("the **big dog** sat"), filled)
-    without_known = [item for item in filled if item[0] not in ("a", "cat")]
+    candidates = by_hand(lm, ["the", "dog", "sat"], 1)
+    assert_same(lm.substitutes("the **** sat"), candidates)
+    assert_same(lm.substitutes("the **big dog** sat"), candidates)
+    without_known = [item for item in candidates if item[0] not in ("a", "cat")]
     assert_same(lm.substitutes("the **a cat** sat"), without_known)
 
 

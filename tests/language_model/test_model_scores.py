@@ -21,11 +21,11 @@ TEXTS = [["the", "cat", "sat"], [], ["a", "dog", "on", "the", "mat", "."], ["."]
 SENTENCES = st.lists(st.sampled_from([*WORDS, "dog", "<S>", "</S>", "<UNK>", "猫", ""]), max_size=6)
 
 
-def same(found: TextScore, expected: TextScore) -> bool:
-    arrays = ((found.forward, expected.forward), (found.backward, expected.backward))
+def same(actual: TextScore, expected: TextScore) -> bool:
+    arrays = ((actual.forward, expected.forward), (actual.backward, expected.backward))
     return (
-        found.tokens == expected.tokens
-        and np.array_equal(found.unknown, expected.unknown)
+        actual.tokens == expected.tokens
+        and np.array_equal(actual.unknown, expected.unknown)
         and all(np.allclose(one, other, rtol=0, atol=1e-9) for one, other in arrays)
     )
 
@@ -62,9 +62,9 @@ def by_reference(lm, words: list[str]) -> dict[int, np.ndarray]:
 @given(configurations, st.integers(0, 1000), st.lists(SENTENCES, min_size=1, max_size=4))
 def test_any_configuration_has_the_log_probabilities_of_the_reference(fields, seed, texts):
     lm = tiny_language_model(seed, **fields)
-    for words, found in zip(texts, lm.score(texts), strict=True):
+    for words, score in zip(texts, lm.score(texts), strict=True):
         expected = by_reference(lm, words)
-        for direction, log_probs in enumerate((found.forward, found.backward)):
+        for direction, log_probs in enumerate((score.forward, score.backward)):
             assert (log_probs is None) == (direction not in expected)
             if log_probs is not None:
                 np.testing.assert_allclose(log_probs, expected[direction], rtol=1e-9, atol=1e-12)
@@ -78,15 +78,15 @@ def test_sums_and_perplexity_are_those_of_the_evaluation(kind, directions, tmp_p
     (tmp_path / "text.txt").write_text("\n".join(lines), "utf-8")
     encode = pretraining.SentenceEncoder(lm.tokenizer, pretokenized=False)
     expected = pretraining.perplexity(lm.model, encode, pretraining.Corpus(tmp_path / "text.txt"))
-    found = lm.score(lines)
-    targets = sum(score.perplexity.targets for score in found)
-    sums = [sum(score.forward_sum for score in found), sum(score.backward_sum for score in found)]
+    scores = lm.score(lines)
+    targets = sum(score.perplexity.targets for score in scores)
+    sums = [sum(score.forward_sum for score in scores), sum(score.backward_sum for score in scores)]
     assert targets == expected.targets
     assert [math.exp(-total / targets) for total in sums] == pytest.approx(list(expected[:2]), rel=1e-7, nan_ok=True)
-    (alone,) = lm.score([" ".join(lines)])
+    (joined,) = lm.score([" ".join(lines)])
     (tmp_path / "text.txt").write_text(" ".join(lines), "utf-8")
     expected = pretraining.perplexity(lm.model, encode, pretraining.Corpus(tmp_path / "text.txt"))
-    assert tuple(alone.perplexity) == pytest.approx(tuple(expected), rel=1e-7, nan_ok=True)
+    assert tuple(joined.perplexity) == pytest.approx(tuple(expected), rel=1e-7, nan_ok=True)
 
 
 def test_the_shipped_model_agrees_with_the_evaluation(tmp_path):
@@ -95,9 +95,9 @@ def test_the_shipped_model_agrees_with_the_evaluation(tmp_path):
     shipped, tokenizer = pretraining.load_language_model(elmo_hf.default_model())
     encode = pretraining.SentenceEncoder(tokenizer, pretokenized=False)
     expected = pretraining.perplexity(shipped, encode, pretraining.Corpus(tmp_path / "text.txt"))
-    found = elmo_hf.score(lines)
+    scores = elmo_hf.score(lines)
     for log_probs, perplexity in (("forward_sum", expected.forward), ("backward_sum", expected.backward)):
-        total = sum(getattr(score, log_probs) for score in found)
+        total = sum(getattr(score, log_probs) for score in scores)
         assert total == pytest.approx(-expected.targets * math.log(perplexity), rel=1e-5)
     assert elmo_hf.score(lines[0]).perplexity.mean < 30  # it is a model of English
 
@@ -122,31 +122,31 @@ def test_an_unknown_word_has_the_probability_of_unk_and_is_flagged():
 
 
 def test_the_boundary_that_is_given_is_certain_and_the_other_one_counts():
-    found = tiny_language_model().score("the cat")
-    assert found.tokens == ["<S>", "the", "cat", "</S>"]
-    assert (found.forward[0], found.backward[-1]) == (0.0, 0.0)
-    assert max(found.forward[1:].max(), found.backward[:-1].max()) < 0
-    assert found.perplexity.targets == 3
-    assert found.forward_sum == pytest.approx(sum(found.forward))
-    np.testing.assert_array_equal(found.both, found.forward + found.backward)
-    assert found.both_sum == pytest.approx(found.both.sum())
+    scores = tiny_language_model().score("the cat")
+    assert scores.tokens == ["<S>", "the", "cat", "</S>"]
+    assert (scores.forward[0], scores.backward[-1]) == (0.0, 0.0)
+    assert max(scores.forward[1:].max(), scores.backward[:-1].max()) < 0
+    assert scores.perplexity.targets == 3
+    assert scores.forward_sum == pytest.approx(sum(scores.forward))
+    np.testing.assert_array_equal(scores.both, scores.forward + scores.backward)
+    assert scores.both_sum == pytest.approx(scores.both.sum())
 
 
 @pytest.mark.parametrize(("directions", "missing"), [("forward", "backward"), ("backward", "forward")])
 def test_a_model_of_one_direction_scores_in_it(directions, missing):
-    found = tiny_language_model(directions=directions).score("the cat sat")
-    assert getattr(found, directions).shape == (5,)
-    assert getattr(found, missing) is found.both is None
-    assert math.isnan(getattr(found, f"{missing}_sum"))
-    assert math.isnan(getattr(found.perplexity, missing))
-    assert getattr(found.perplexity, directions) > 1
+    scores = tiny_language_model(directions=directions).score("the cat sat")
+    assert getattr(scores, directions).shape == (5,)
+    assert getattr(scores, missing) is scores.both is None
+    assert math.isnan(getattr(scores, f"{missing}_sum"))
+    assert math.isnan(getattr(scores.perplexity, missing))
+    assert getattr(scores.perplexity, directions) > 1
 
 
 def test_a_word_that_was_added_to_the_tokenizer_alone_is_unknown():
     lm = tiny_language_model()
     lm.tokenizer.add_tokens(["dog"])
-    (found,) = lm.score([["dog"]])
-    assert found.unknown.tolist() == [False, True, False]
+    (score,) = lm.score([["dog"]])
+    assert score.unknown.tolist() == [False, True, False]
 
 
 # ---- however the texts come
@@ -162,10 +162,10 @@ def test_strings_and_lists_of_words_are_texts_and_one_string_is_one():
 
 
 def test_an_empty_text_is_its_boundaries():
-    (found,) = tiny_language_model().score([""])
-    assert found.tokens == ["<S>", "</S>"]
-    assert found.perplexity.targets == 1
-    assert found.forward_sum < 0
+    (score,) = tiny_language_model().score([""])
+    assert score.tokens == ["<S>", "</S>"]
+    assert score.perplexity.targets == 1
+    assert score.forward_sum < 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -191,17 +191,17 @@ def test_one_direction_in_pieces_is_that_direction(directions, few_tokens_at_onc
 def test_every_text_is_in_one_batch_that_fits_or_in_one_of_its_own(lengths, tokens):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "TOKENS_AT_ONCE", tokens)
-        found = reading.batches([["word"] * length for length in lengths])
-    assert sorted(itertools.chain.from_iterable(found)) == list(range(len(lengths)))
-    for numbers in found:
-        assert len(numbers) == 1 or len(numbers) * max(lengths[number] for number in numbers) <= tokens
+        batches = reading.batches([["word"] * length for length in lengths])
+    assert sorted(itertools.chain.from_iterable(batches)) == list(range(len(lengths)))
+    for numbers in batches:
+        assert len(numbers) == 1 or len(numbers) * max(lengths[index] for index in numbers) <= tokens
 
 
 def test_texts_without_end_are_scored_as_they_come(few_tokens_at_once):
     lm = tiny_language_model()
     expected = lm.score([["the", "cat"]])[0]
-    for found in itertools.islice(lm.score_iter(itertools.repeat(["the", "cat"])), 10):
-        assert same(found, expected)
+    for score in itertools.islice(lm.score_iter(itertools.repeat(["the", "cat"])), 10):
+        assert same(score, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -241,7 +241,7 @@ def test_the_shipped_model_is_loaded_once_and_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(model, "load_language_model", lambda name, dtype: loaded.append(name) or load(name, dtype))
     assert elmo_hf.score("He sat.").forward_sum == elmo_hf.score("He sat.").forward_sum
     assert loaded == [elmo_hf.default_model()]
-    found = elmo_hf.score("the cat", tmp_path)
-    assert found.forward_sum == pytest.approx(other.score("the cat").forward_sum, rel=1e-6)
+    scores = elmo_hf.score("the cat", tmp_path)
+    assert scores.forward_sum == pytest.approx(other.score("the cat").forward_sum, rel=1e-6)
     assert len(VOCABULARY) == other.model.config.vocab_size
     assert len(loaded) == 2

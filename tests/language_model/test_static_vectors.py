@@ -16,15 +16,15 @@ from tests.models import reference_of
 def by_hand(vectors: dict[str, np.ndarray], word: str, vector: np.ndarray) -> list[tuple[str, float]]:
     """All words but the word itself, by their cosine."""
     cosines = {
-        other: float(found @ vector / np.linalg.norm(found) / np.linalg.norm(vector))
-        for other, found in vectors.items()
+        other: float(other_vector @ vector / np.linalg.norm(other_vector) / np.linalg.norm(vector))
+        for other, other_vector in vectors.items()
     }
     return sorted(((other, cosine) for other, cosine in cosines.items() if other != word), key=lambda item: -item[1])
 
 
-def assert_same(found, expected):
-    assert [word for word, _ in found] == [word for word, _ in expected]
-    np.testing.assert_allclose([cosine for _, cosine in found], [cosine for _, cosine in expected], atol=1e-6)
+def assert_same(actual, expected):
+    assert [word for word, _ in actual] == [word for word, _ in expected]
+    np.testing.assert_allclose([cosine for _, cosine in actual], [cosine for _, cosine in expected], atol=1e-6)
 
 
 def encoded(lm: ElmoLanguageModel, word: str) -> np.ndarray:

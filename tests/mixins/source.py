@@ -96,10 +96,10 @@ def leave_out(tests: type[unittest.TestCase], reasons: dict[str, str]):
         reasons: Why, by the names of tests or patterns of them (`test_flash_*`). Each must be that of a test.
     """
     for pattern, reason in reasons.items():
-        found = [name for name in dir(tests) if fnmatch(name, pattern) and callable(getattr(tests, name))]
-        if not found:
+        names = [name for name in dir(tests) if fnmatch(name, pattern) and callable(getattr(tests, name))]
+        if not names:
             raise ValueError(f"There is no test {pattern} to leave out.")
-        for name in found:
+        for name in names:
             setattr(tests, name, unittest.skip(reason)(lambda self: None))
 
 

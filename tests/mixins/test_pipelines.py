@@ -70,8 +70,8 @@ class TaskTests:
         assert len(answers) == len(examples)
         for text, answer in zip(examples, answers, strict=True):
             self.check(pipe, text, answer)
-            alone = pipe(text)
-            self.check(pipe, text, alone[0] if self.task == "text-classification" else alone)
+            single = pipe(text)
+            self.check(pipe, text, single[0] if self.task == "text-classification" else single)
 
     def check(self, pipe, text, answer):
         raise NotImplementedError
@@ -99,9 +99,9 @@ class TokenClassificationTests(TaskTests):
     task = "token-classification"
 
     def check(self, pipe, text, answer):
-        assert [found["word"] for found in answer] == pipe.tokenizer.tokenize(text)
-        assert [text[found["start"] : found["end"]] for found in answer] == [found["word"] for found in answer]
-        assert {found["entity"] for found in answer} <= set(pipe.model.config.label2id)
+        assert [entry["word"] for entry in answer] == pipe.tokenizer.tokenize(text)
+        assert [text[entry["start"] : entry["end"]] for entry in answer] == [entry["word"] for entry in answer]
+        assert {entry["entity"] for entry in answer} <= set(pipe.model.config.label2id)
 
 
 class ZeroShotTests(TaskTests):

@@ -58,19 +58,19 @@ def test_it_predicts_ordinary_english_in_both_directions(loaded, tmp_path):
     """Far from the 80,000 of a model that knows nothing, and from word frequencies alone, about 1,000."""
     tokenizer, model = loaded
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
-    found = perplexity(model, SentenceEncoder(tokenizer, pretokenized=True), Corpus(tmp_path / "text.txt"))
-    assert found.targets == sum(len(sentence.split()) + 1 for sentence in SENTENCES)
-    assert found.forward < 250
-    assert found.backward < 250
+    result = perplexity(model, SentenceEncoder(tokenizer, pretokenized=True), Corpus(tmp_path / "text.txt"))
+    assert result.targets == sum(len(sentence.split()) + 1 for sentence in SENTENCES)
+    assert result.forward < 250
+    assert result.backward < 250
 
 
 def test_a_sentence_has_one_set_of_vectors_whatever_the_batch(loaded):
     tokenizer, model = loaded[0], AutoModel.from_pretrained(FOLDER)
     with torch.no_grad():
-        together = model(**tokenizer(SENTENCES, padding=True, return_tensors="pt")).last_hidden_state
+        batched = model(**tokenizer(SENTENCES, padding=True, return_tensors="pt")).last_hidden_state
         for row, sentence in enumerate(SENTENCES):
-            alone = model(**tokenizer(sentence, return_tensors="pt")).last_hidden_state[0]
-            torch.testing.assert_close(together[row, : len(alone)], alone, atol=1e-5, rtol=0)
+            single = model(**tokenizer(sentence, return_tensors="pt")).last_hidden_state[0]
+            torch.testing.assert_close(batched[row, : len(single)], single, atol=1e-5, rtol=0)
 
 
 def test_it_answers_to_its_name_on_the_command_line_unless_a_folder_here_has_it(tmp_path, monkeypatch):

@@ -45,10 +45,10 @@ def test_a_folder_has_facts_but_neither_weights_nor_code(original):
 def test_the_config_has_the_published_number_of_parameters(original, card):
     with torch.device("meta"):
         model = ElmoModel(original.config)
-    found = count_parameters(model)
-    assert found == original.facts["parameters"]
-    assert f"{found / 1e6:.2f}" == PARAMETERS.get(original.name, "93.60")
-    assert f"{found:,} parameters" in card
+    parameters = count_parameters(model)
+    assert parameters == original.facts["parameters"]
+    assert f"{parameters / 1e6:.2f}" == PARAMETERS.get(original.name, "93.60")
+    assert f"{parameters:,} parameters" in card
 
 
 def test_the_config_is_that_of_the_authors_options(original):

@@ -44,9 +44,9 @@ def test_a_shipped_folder_is_half_the_size_and_loads_as_fp32_without_code(run, t
     }  # fmt: skip
     assert (folder / "README.md").read_text() == "the card"
     model, original = AutoModel.from_pretrained(folder), AutoModel.from_pretrained(run)
-    for found, expected in zip(model.parameters(), original.parameters(), strict=True):
-        assert found.dtype == torch.float32
-        assert torch.equal(found, expected.half().float())
+    for actual, expected in zip(model.parameters(), original.parameters(), strict=True):
+        assert actual.dtype == torch.float32
+        assert torch.equal(actual, expected.half().float())
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == AutoTokenizer.from_pretrained(run).get_vocab()
 
 

@@ -43,10 +43,10 @@ def test_kept_layers_equal_computed_ones_whatever_the_batch(folder):
             (SENTENCES[::-1], "left"),
             (["a new one", *SENTENCES[:2]], "right"),
         ]:
-            found, expected = model(**batch_of(sentences, side)), plain(**batch_of(sentences, side))
-            for layer, wanted in zip(found.hidden_states, expected.hidden_states, strict=True):
+            output, expected = model(**batch_of(sentences, side)), plain(**batch_of(sentences, side))
+            for layer, wanted in zip(output.hidden_states, expected.hidden_states, strict=True):
                 assert_close(layer, wanted, atol=1e-6, rtol=0)
-            assert_close(found.logits, expected.logits, atol=1e-6, rtol=0)
+            assert_close(output.logits, expected.logits, atol=1e-6, rtol=0)
     assert len(cache) == 4  # each distinct sentence once
 
 
@@ -203,9 +203,9 @@ def test_a_cache_of_any_size_gives_what_the_encoder_gives_and_keeps_the_words_us
         asked = []
         vectors = cache.vectors(words, lambda new, asked=asked: asked.extend(new[:, 0].tolist()) or doubled(new), [])
         assert torch.equal(vectors, doubled(words))
-        assert asked == [number for number in sorted(numbers) if number not in expected]
-        known = [number for number in sorted(numbers) if number in expected]
-        expected = [number for number in expected if number not in numbers] + known + asked
+        assert asked == [word_id for word_id in sorted(numbers) if word_id not in expected]
+        known = [word_id for word_id in sorted(numbers) if word_id in expected]
+        expected = [word_id for word_id in expected if word_id not in numbers] + known + asked
         expected = expected[-capacity:]
         assert len(cache) == len(expected)
 
@@ -294,5 +294,5 @@ def test_threads_share_a_cache():
     expected = [run(ids) for ids in char_ids]
     model.cache_words(7)
     with ThreadPoolExecutor(8) as pool:
-        for found, wanted in zip(pool.map(run, char_ids), expected, strict=True):
-            torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+        for vectors, wanted in zip(pool.map(run, char_ids), expected, strict=True):
+            torch.testing.assert_close(vectors, wanted, rtol=1e-5, atol=1e-5)

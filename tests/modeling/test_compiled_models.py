@@ -47,8 +47,8 @@ def test_a_compiled_model_gives_the_same_for_ragged_batches(name):
     for sentences in BATCHES:
         batch = ElmoTokenizer()(sentences, padding=True, return_tensors="pt")
         with torch.no_grad():
-            expected, found = model(**batch), compiled(**batch)
-        assert_close(found[0], expected[0], rtol=1e-5, atol=1e-5)
+            expected, output = model(**batch), compiled(**batch)
+        assert_close(output[0], expected[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_compiled_model_has_the_same_gradients_for_ragged_batches():

@@ -27,7 +27,7 @@ def random_crf(labels, seed: int = 0) -> ElmoCRF:
 
 def is_allowed(labels, path) -> bool:
     """Read off the definition of the schemes, word by word."""
-    tags = [labels[number] for number in path]
+    tags = [labels[label_id] for label_id in path]
     if "-" not in "".join(labels):
         return True
     has_ends = any(label[0] in "ESLU" for label in labels)
@@ -135,5 +135,5 @@ def test_what_is_past_a_sentences_end_changes_nothing():
 def test_where_a_kind_has_no_beginning_its_inside_begins(labels):
     emissions = torch.zeros(1, 3, len(labels))
     emissions[0, 1:, labels.index("I-PER")] = 9.0
-    found = ElmoCRF(labels).best_labels(emissions, torch.ones(1, 3, dtype=torch.bool))
-    assert [labels[label] for label in found[0]][1:] == ["I-PER", "I-PER"]
+    best = ElmoCRF(labels).best_labels(emissions, torch.ones(1, 3, dtype=torch.bool))
+    assert [labels[label] for label in best[0]][1:] == ["I-PER", "I-PER"]

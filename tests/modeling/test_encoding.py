@@ -249,10 +249,10 @@ def test_given_words_that_overflow_keep_their_numbers(tokenizer):
     words = ["x", "", "y", "a", ""]
     options = {"truncation": True, "max_length": 4, "return_overflowing_tokens": True, "is_split_into_words": True}
     encoded = tokenizer(words, **options)
-    kept = [[number for number in encoded.word_ids(i) if number is not None] for i in range(3)]
+    kept = [[word_id for word_id in encoded.word_ids(i) if word_id is not None] for i in range(3)]
     assert kept == [[0, 1], [2, 3], [4]]
     for i, numbers in enumerate(kept):
-        assert encoded["char_ids"][i][1:-1] == [original_row(words[number]) for number in numbers]
+        assert encoded["char_ids"][i][1:-1] == [original_row(words[word_id]) for word_id in numbers]
 
 
 # ---- padding
@@ -279,9 +279,9 @@ def test_padding_fills_one_side_and_changes_nothing_else(tokenizer, side, option
     whole = [LONG if "truncation" not in options else "<S> a x </S>", SHORT]
     for i, text in enumerate(whole):
         missing = widths[i] - len(text.split())
-        filled = [*text.split(), *["<PAD>"] * missing] if side == "right" else [*["<PAD>"] * missing, *text.split()]
-        is_pad, is_word = np.array(filled) == "<PAD>", np.char.find(filled, "<") < 0
-        assert tokens(encoded, i) == " ".join(filled)
+        padded = [*text.split(), *["<PAD>"] * missing] if side == "right" else [*["<PAD>"] * missing, *text.split()]
+        is_pad, is_word = np.array(padded) == "<PAD>", np.char.find(padded, "<") < 0
+        assert tokens(encoded, i) == " ".join(padded)
         assert encoded["attention_mask"][i] == (~is_pad).astype(int).tolist()
         assert encoded["special_tokens_mask"][i] == (~is_word).astype(int).tolist()
         assert encoded["token_type_ids"][i] == [0] * widths[i]

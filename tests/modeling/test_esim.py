@@ -17,8 +17,8 @@ def test_local_inference_composition_and_pooling_are_those_of_the_paper():
     lengths = torch.tensor(LENGTHS).flatten()
     mask = torch.arange(4) < lengths.unsqueeze(1)
     words = torch.randn(4, 4, 3) * mask.unsqueeze(-1)
-    found = layer(words, mask)
-    assert found.shape == (2, 5)
+    output = layer(words, mask)
+    assert output.shape == (2, 5)
     for pair in range(2):
         texts = [words[2 * pair + text, : lengths[2 * pair + text]] for text in range(2)]
         pooled = []
@@ -28,7 +28,7 @@ def test_local_inference_composition_and_pooling_are_those_of_the_paper():
             inputs = torch.relu(layer.attention.project(inference)).unsqueeze(0)
             composed = layer.attention.compose(inputs, torch.ones(1, len(this), dtype=torch.bool))[0]
             pooled += [composed.mean(dim=0), composed.amax(dim=0)]
-        assert_close(found[pair], torch.relu(layer.hidden(torch.cat(pooled))))
+        assert_close(output[pair], torch.relu(layer.hidden(torch.cat(pooled))))
 
 
 def test_elmo_at_the_output_is_what_the_attention_sees():
@@ -51,9 +51,9 @@ def test_esim_learns_whether_a_word_of_one_text_is_in_the_other():
     optimizer = torch.optim.Adam(model.param_groups(5e-3))
     generator = torch.Generator().manual_seed(0)
 
-    def examples(number: int):
-        texts = [[words[i] for i in torch.randperm(6, generator=generator)[:2]] for _ in range(number)]
-        asked = [words[int(torch.randint(6, (1,), generator=generator))] for _ in range(number)]
+    def examples(count: int):
+        texts = [[words[i] for i in torch.randperm(6, generator=generator)[:2]] for _ in range(count)]
+        asked = [words[int(torch.randint(6, (1,), generator=generator))] for _ in range(count)]
         labels = torch.tensor([int(word in text) for word, text in zip(asked, texts, strict=True)])
         return tokenizer([" ".join(text) for text in texts], asked, padding=True, return_tensors="pt"), labels
 

@@ -53,8 +53,8 @@ def test_layer_norm_is_the_originals_over_all_unmasked_values():
 
 def test_layer_norm_per_word_does_not_see_other_words():
     mixer = ElmoMixer(3, layer_norm="word")
-    alone = torch.stack([mixer([layer[row : row + 1, :1] for layer in LAYERS])[0] for row in range(len(MASK))])
-    np.testing.assert_allclose(mixer(LAYERS)[:, :1].detach(), alone.detach(), rtol=1e-6, atol=1e-6)
+    single = torch.stack([mixer([layer[row : row + 1, :1] for layer in LAYERS])[0] for row in range(len(MASK))])
+    np.testing.assert_allclose(mixer(LAYERS)[:, :1].detach(), single.detach(), rtol=1e-6, atol=1e-6)
     centred = [layer - layer.mean(dim=-1, keepdim=True) for layer in LAYERS]
     expected = sum(layer / layer.square().mean(dim=-1, keepdim=True).add(1e-5).sqrt() for layer in centred) / 3
     np.testing.assert_allclose(mixer(LAYERS).detach(), expected, rtol=1e-5, atol=1e-5)
@@ -102,7 +102,7 @@ def test_a_mix_without_gradients_is_the_one_with_them_in_its_precision(dtypes):
     given = [layer.clone() for layer in layers]
     expected = mixer(layers).detach()
     with torch.no_grad():
-        found = mixer(layers)
-    assert found.dtype == expected.dtype
-    assert torch.equal(found, expected)
+        mixed = mixer(layers)
+    assert mixed.dtype == expected.dtype
+    assert torch.equal(mixed, expected)
     assert all(map(torch.equal, layers, given))

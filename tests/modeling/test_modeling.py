@@ -68,11 +68,11 @@ def test_any_configuration_equals_the_reference(fields, seed, scale, engine, dat
     with torch.no_grad(), mock.patch.object(lstm_elmo, "LARGE_MATRIX", large), mock.patch.dict(os.environ, environment):
         output = model(**inputs, output_hidden_states=True, output_states=True)
         again = model(**inputs, initial_state=output.states, output_hidden_states=True, output_states=True)
-    for found, layers, after in ((output, expected, states), (again, more, more_states)):
-        np.testing.assert_allclose(torch.stack(found.hidden_states).numpy(), layers, **EXACT)
-        np.testing.assert_allclose(found.last_hidden_state.numpy(), layers.mean(axis=0), **EXACT)
-        torch.testing.assert_close(found.states.hidden, stacked(after, model, 0), **EXACT)
-        torch.testing.assert_close(found.states.cell, stacked(after, model, 1), **EXACT)
+    for actual, layers, after in ((output, expected, states), (again, more, more_states)):
+        np.testing.assert_allclose(torch.stack(actual.hidden_states).numpy(), layers, **EXACT)
+        np.testing.assert_allclose(actual.last_hidden_state.numpy(), layers.mean(axis=0), **EXACT)
+        torch.testing.assert_close(actual.states.hidden, stacked(after, model, 0), **EXACT)
+        torch.testing.assert_close(actual.states.cell, stacked(after, model, 1), **EXACT)
 
 
 @pytest.fixture(scope="module", params=["small", "packed", "plain"])
@@ -89,17 +89,17 @@ def _original_scale():
     char_ids = random_words(np.random.default_rng(0), 6, 500)
     lengths = [500, 1, 37, 2, 240, 113]
     with torch.no_grad():
-        alone = [
+        singles = [
             torch.stack(model(char_ids=char_ids[row : row + 1, :length], output_hidden_states=True).hidden_states)[:, 0]
             for row, length in enumerate(lengths)
         ]
-    return model, char_ids, lengths, alone
+    return model, char_ids, lengths, singles
 
 
 @pytest.mark.parametrize("side", ["right", "left", "both"])
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [3, 1], [5, 4, 2, 2, 1, 0, 3]])
 def test_a_sentence_has_the_same_vectors_in_any_batch_order_and_padding(original_scale, side, order):
-    model, char_ids, lengths, alone = original_scale
+    model, char_ids, lengths, singles = original_scale
     width = max(lengths[row] for row in order) + 7
     batch = torch.zeros(len(order), width, 50, dtype=torch.long)
     starts = [{"right": 0, "left": width - lengths[row], "both": min(3, width - lengths[row])}[side] for row in order]
@@ -109,7 +109,7 @@ def test_a_sentence_has_the_same_vectors_in_any_batch_order_and_padding(original
         layers = torch.stack(model(char_ids=batch, output_hidden_states=True).hidden_states)
     for place, (row, start) in enumerate(zip(order, starts, strict=True)):
         words = slice(start, start + lengths[row])
-        torch.testing.assert_close(layers[:, place, words], alone[row], **EXACT)
+        torch.testing.assert_close(layers[:, place, words], singles[row], **EXACT)
         assert layers[:, place, :start].abs().sum() == 0
         assert layers[:, place, start + lengths[row] :].abs().sum() == 0
 
@@ -122,13 +122,13 @@ def test_the_full_size_is_exact_too(monkeypatch):
     char_ids = random_words(np.random.default_rng(0), 2, 200)
     char_ids[1, :170] = 0
     with torch.no_grad():
-        together = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
+        batched = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
         for row, words in ((0, char_ids[:1]), (1, char_ids[1:, 170:])):
-            alone = torch.stack(model(char_ids=words, output_hidden_states=True).hidden_states)[:, 0]
-            torch.testing.assert_close(together[:, row, -words.shape[1] :], alone, **EXACT)
+            single = torch.stack(model(char_ids=words, output_hidden_states=True).hidden_states)[:, 0]
+            torch.testing.assert_close(batched[:, row, -words.shape[1] :], single, **EXACT)
         monkeypatch.setenv("ELMO_HF_ENGINE", "plain")
         plain = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
-    torch.testing.assert_close(together, plain, **EXACT)
+    torch.testing.assert_close(batched, plain, **EXACT)
 
 
 @pytest.mark.usefixtures("engine")
@@ -139,8 +139,8 @@ def test_features_of_the_right_size_may_be_projected_or_not(token_projection):
     char_ids = random_words(np.random.default_rng(0), 1, 4)
     expected, _ = reference_layers(model, char_ids, torch.zeros(1, 4), np.ones((1, 4), dtype=bool))
     with torch.no_grad():
-        found = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
-    np.testing.assert_allclose(found.numpy(), expected, **EXACT)
+        layers = torch.stack(model(char_ids=char_ids, output_hidden_states=True).hidden_states)
+    np.testing.assert_allclose(layers.numpy(), expected, **EXACT)
 
 
 def test_two_calls_give_the_same_bits(original_scale):
@@ -194,13 +194,13 @@ def test_each_sentence_of_a_pair_has_the_vectors_of_the_sentence_alone():
     pair = tokenizer([first, "Short."], [second, "A longer second sentence here."], padding=True, return_tensors="pt")
     with torch.no_grad():
         rows = torch.stack(model(**pair, output_hidden_states=True).hidden_states)[:, 0]
-        alone = [
+        singles = [
             torch.stack(model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states)[:, 0]
             for text in (first, second)
         ]
-    split, end = alone[0].shape[1], alone[0].shape[1] + alone[1].shape[1]
-    torch.testing.assert_close(rows[:, :split], alone[0], **EXACT)
-    torch.testing.assert_close(rows[:, split:end], alone[1], **EXACT)
+    split, end = singles[0].shape[1], singles[0].shape[1] + singles[1].shape[1]
+    torch.testing.assert_close(rows[:, :split], singles[0], **EXACT)
+    torch.testing.assert_close(rows[:, split:end], singles[1], **EXACT)
 
 
 @pytest.mark.usefixtures("engine")
@@ -241,8 +241,8 @@ def test_token_vectors_can_be_given_instead_of_characters():
 
 def test_word_ids_do_not_change_the_vectors_of_a_character_model():
     model, char_ids = tiny_model(), random_words(np.random.default_rng(0), 1, 4)
-    alone = model(char_ids=char_ids).last_hidden_state
-    assert torch.equal(alone, model(input_ids=torch.full((1, 4), 7), char_ids=char_ids).last_hidden_state)
+    single = model(char_ids=char_ids).last_hidden_state
+    assert torch.equal(single, model(input_ids=torch.full((1, 4), 7), char_ids=char_ids).last_hidden_state)
 
 
 def test_without_a_mixer_the_top_layer_is_returned():
@@ -340,7 +340,7 @@ def test_a_projection_may_be_larger_than_the_cells():
     model = tiny_model(cell_size=4, projection_size=9)
     char_ids = random_words(np.random.default_rng(0), rows=1, words=6)
     with torch.no_grad():
-        found = torch.cat(model(char_ids=char_ids, output_hidden_states=True).hidden_states).numpy()
+        layers = torch.cat(model(char_ids=char_ids, output_hidden_states=True).hidden_states).numpy()
     reference = reference_of(model)
     expected, _ = reference.sentence([reference.token_vector(word) for word in char_ids[0].numpy()])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(layers, expected, rtol=1e-5, atol=1e-5)

@@ -101,12 +101,12 @@ def test_spans_are_linked_through_their_antecedents():
 def test_documents_of_a_batch_do_not_see_each_other():
     model, batch = new_model(), batch_of(*DOCUMENTS)
     both = model(**batch)
-    alone = [model(**batch_of(document)) for document in DOCUMENTS]
-    for row, single in enumerate(alone):
-        found = both.clusters[row]
-        assert torch.equal(found[found[:, 0] != -100], single.clusters[0])
+    singles = [model(**batch_of(document)) for document in DOCUMENTS]
+    for row, single in enumerate(singles):
+        clusters = both.clusters[row]
+        assert torch.equal(clusters[clusters[:, 0] != -100], single.clusters[0])
     mentions = [2, 4]
-    expected = sum(single.loss * count for single, count in zip(alone, mentions, strict=True)) / 6
+    expected = sum(single.loss * count for single, count in zip(singles, mentions, strict=True)) / 6
     assert_close(both.loss, expected)
     assert_close(model(**batch, num_items_in_batch=36).loss, expected / 2)
 
@@ -139,9 +139,9 @@ def test_a_saved_head_gives_the_same_clusters(tmp_path):
     model, batch = new_model(word_vector_size=3, elmo_places="both"), batch_of(DOCUMENTS[0])
     batch["input_ids"] = batch["input_ids"].clamp(max=2)
     model.save_pretrained(tmp_path)
-    found, expected = ElmoForCoreference.from_pretrained(tmp_path)(**batch), model(**batch)
-    assert_close(found.loss, expected.loss)
-    assert torch.equal(found.clusters, expected.clusters)
+    output, expected = ElmoForCoreference.from_pretrained(tmp_path)(**batch), model(**batch)
+    assert_close(output.loss, expected.loss)
+    assert torch.equal(output.clusters, expected.clusters)
 
 
 class Stories(torch.utils.data.Dataset):

@@ -90,9 +90,9 @@ def test_a_tagger_gives_each_word_the_same_logits_alone_in_a_batch_and_padded_on
     with torch.no_grad():
         right, left = (model(**tagged_batch(tokenizer, side)).logits for side in ("right", "left"))
         for row, sentence in enumerate(SENTENCES):
-            alone = model(**tagged_batch(tokenizer, sentences=[sentence])).logits[0]
-            assert_close(right[row, : len(alone)], alone, atol=1e-5, rtol=0)
-            assert_close(left[row, -len(alone) :], alone, atol=1e-5, rtol=0)
+            single = model(**tagged_batch(tokenizer, sentences=[sentence])).logits[0]
+            assert_close(right[row, : len(single)], single, atol=1e-5, rtol=0)
+            assert_close(left[row, -len(single) :], single, atol=1e-5, rtol=0)
 
 
 @pytest.mark.usefixtures("engine")
@@ -100,10 +100,10 @@ def test_a_tagger_gives_each_word_the_same_logits_alone_in_a_batch_and_padded_on
 def test_a_classifier_gives_each_text_the_same_logits_alone_and_in_a_batch(tokenizer, fields):
     model = classifier(**fields)
     with torch.no_grad():
-        together = model(**pair_or_text(model, tokenizer)).logits
+        batched = model(**pair_or_text(model, tokenizer)).logits
         for row in range(3):
-            alone = model(**pair_or_text(model, tokenizer, slice(row, row + 1))).logits
-            assert_close(together[row : row + 1], alone, atol=1e-5, rtol=0)
+            single = model(**pair_or_text(model, tokenizer, slice(row, row + 1))).logits
+            assert_close(batched[row : row + 1], single, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_a_crfs_logits_decode_to_its_best_sequence_and_are_log_marginals_elsewhe
             emissions = output.emissions[row : row + 1, places]
             mask = torch.ones(emissions.shape[:2], dtype=torch.bool)
             best, marginals = model.crf.best_labels(emissions, mask)[0], model.crf.log_marginals(emissions, mask)[0]
-            found = output.logits[row, places]
-            assert torch.equal(found.argmax(-1), best)
-            assert torch.equal(found.softmax(-1).argmax(-1), best)
-            others = torch.ones_like(found, dtype=torch.bool).scatter(1, best.unsqueeze(1), False)
-            assert_close(found[others], marginals[others], atol=1e-5, rtol=1e-5)
+            logits = output.logits[row, places]
+            assert torch.equal(logits.argmax(-1), best)
+            assert torch.equal(logits.softmax(-1).argmax(-1), best)
+            others = torch.ones_like(logits, dtype=torch.bool).scatter(1, best.unsqueeze(1), False)
+            assert_close(logits[others], marginals[others], atol=1e-5, rtol=1e-5)
             expected = -model.crf.log_likelihood(emissions, batch["labels"][row : row + 1, places], mask)
-            alone = model(**tagged_batch(tokenizer, sentences=[sentence]))
-            assert alone.loss.isfinite()
+            single = model(**tagged_batch(tokenizer, sentences=[sentence]))
+            assert single.loss.isfinite()
             assert expected.isfinite()
 
 
@@ -210,19 +210,19 @@ def test_the_sentences_of_a_pair_are_tagged_each_by_itself(tokenizer):
 def test_one_label_is_cross_entropy_several_are_binary_and_numbers_squared(tokenizer):
     batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
     one = classifier()
-    found = one(**batch, labels=torch.tensor([0, 2, -100]))
-    assert_close(found.loss, functional.cross_entropy(found.logits[:2], torch.tensor([0, 2])))
+    output = one(**batch, labels=torch.tensor([0, 2, -100]))
+    assert_close(output.loss, functional.cross_entropy(output.logits[:2], torch.tensor([0, 2])))
     assert one.config.problem_type == "single_label_classification"
 
     several, wanted = classifier(), torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1]])
-    found = several(**batch, labels=wanted)
-    assert_close(found.loss, functional.binary_cross_entropy_with_logits(found.logits, wanted))
+    output = several(**batch, labels=wanted)
+    assert_close(output.loss, functional.binary_cross_entropy_with_logits(output.logits, wanted))
     assert several.config.problem_type == "multi_label_classification"
 
-    number = head(ElmoForSequenceClassification, id2label={0: "score"}, label2id={"score": 0})
-    found = number(**batch, labels=torch.tensor([0.5, -1.0, 2.0]))
-    assert_close(found.loss, functional.mse_loss(found.logits.squeeze(1), torch.tensor([0.5, -1.0, 2.0])))
-    assert number.config.problem_type == "regression"
+    scorer = head(ElmoForSequenceClassification, id2label={0: "score"}, label2id={"score": 0})
+    output = scorer(**batch, labels=torch.tensor([0.5, -1.0, 2.0]))
+    assert_close(output.loss, functional.mse_loss(output.logits.squeeze(1), torch.tensor([0.5, -1.0, 2.0])))
+    assert scorer.config.problem_type == "regression"
 
 
 def test_pairs_and_single_texts_are_not_mistaken_for_each_other(tokenizer):
@@ -409,10 +409,10 @@ def test_labels_that_are_not_given_count_for_nothing(tokenizer, problem, labels)
     model = classifier(num_labels=len(labels[0]), problem_type=problem)
     batch = tokenizer(SENTENCES[:2], padding=True, return_tensors="pt")
     wanted = torch.tensor(labels)
-    found = model(**batch, labels=wanted)
+    output = model(**batch, labels=wanted)
     is_given = wanted != -100
     measure = functional.mse_loss if problem == "regression" else functional.binary_cross_entropy_with_logits
-    assert_close(found.loss, measure(found.logits[is_given], wanted[is_given]))
+    assert_close(output.loss, measure(output.logits[is_given], wanted[is_given]))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -421,8 +421,8 @@ def test_a_tagger_of_half_precision_is_nearly_that_of_full(tokenizer, fields, dt
     """On a CPU its products run in fp32: bf16 ones end the process on some machines."""
     model, batch = tagger(**fields), tagged_batch(tokenizer)
     expected = model(**batch)
-    found = model.to(dtype)(**batch)
-    assert_close(found.logits.float(), expected.logits, atol=0.05, rtol=0.05)
+    output = model.to(dtype)(**batch)
+    assert_close(output.logits.float(), expected.logits, atol=0.05, rtol=0.05)
     model.train()(**batch).loss.backward()
     assert model.classifier.weight.grad.dtype == dtype
 

@@ -81,10 +81,10 @@ def test_any_configuration_has_the_losses_of_the_reference(fields, seed, rows, w
     inputs |= {"input_ids": word_ids} if model.config.uses_words else {}
     with torch.no_grad():
         output = model(**inputs)
-    for direction, found in enumerate((output.forward_loss, output.backward_loss)):
-        assert (found is None) == (direction not in expected)
-        if found is not None:
-            assert found.item() == pytest.approx(expected[direction], rel=1e-9, abs=1e-12)
+    for direction, loss in enumerate((output.forward_loss, output.backward_loss)):
+        assert (loss is None) == (direction not in expected)
+        if loss is not None:
+            assert loss.item() == pytest.approx(expected[direction], rel=1e-9, abs=1e-12)
     assert output.loss.item() == pytest.approx(np.mean(list(expected.values())), rel=1e-9, abs=1e-12)
 
 
@@ -150,9 +150,9 @@ def test_the_sentences_of_a_pair_do_not_see_each_other():
     tokenizer = ElmoTokenizer(max_characters_per_token=SLOTS)
     model = pretraining_model()
     pair = tokenizer("the cat", "sat there on", return_tensors="pt")
-    alone = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state for text in ("the cat", "sat there on")]
+    segments = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state for text in ("the cat", "sat there on")]
     output = model(**pair)
-    assert_close(output.last_hidden_state, torch.cat(alone, dim=1))
+    assert_close(output.last_hidden_state, torch.cat(segments, dim=1))
     assert output.states is None
     with pytest.raises(ValueError, match="A state belongs to one sequence"):
         model(**pair, initial_state=random_states(1))
@@ -164,9 +164,9 @@ def test_hidden_states_retain_their_gradients():
     output = (model := pretraining_model())(**random_batch(2, 3), output_hidden_states=True)
     for hidden in output.hidden_states:
         hidden.retain_grad()
-    found = gradients_of(model, output.loss)
+    gradients = gradients_of(model, output.loss)
     assert all((hidden.grad != 0).any() for hidden in output.hidden_states)
-    assert_close(found, gradients_of(model, model(**random_batch(2, 3)).loss))
+    assert_close(gradients, gradients_of(model, model(**random_batch(2, 3)).loss))
 
 
 def test_output_is_a_tuple_on_request():
@@ -178,10 +178,10 @@ def test_dropout_is_on_the_top_layer_too():
     model, batch = pretraining_model(dropout=0.5), random_batch(2, 5)
     expected = model(**batch)
     model.dropout.train()  # the layers' own stays off
-    found = model(**batch)
-    assert torch.equal(found.last_hidden_state, expected.last_hidden_state)
-    assert found.forward_loss != expected.forward_loss
-    assert found.backward_loss != expected.backward_loss
+    output = model(**batch)
+    assert torch.equal(output.last_hidden_state, expected.last_hidden_state)
+    assert output.forward_loss != expected.forward_loss
+    assert output.backward_loss != expected.backward_loss
 
 
 # ---- What each direction reads.
@@ -199,12 +199,12 @@ def test_without_its_own_rows_the_backward_direction_reads_the_rows_from_right_t
     }
     states = random_states(len(lengths), seed) if carried else None
     with torch.no_grad():
-        expected, found = (model(**inputs, initial_state=states) for inputs in (batch, own_rows))
-    assert_close(found.loss, expected.loss)
-    assert_close(found.forward_loss, expected.forward_loss)
-    assert_close(found.backward_loss, expected.backward_loss)
-    assert_close(found.states, expected.states)
-    forward, backward = found.last_hidden_state.chunk(2, dim=-1)
+        expected, output = (model(**inputs, initial_state=states) for inputs in (batch, own_rows))
+    assert_close(output.loss, expected.loss)
+    assert_close(output.forward_loss, expected.forward_loss)
+    assert_close(output.backward_loss, expected.backward_loss)
+    assert_close(output.states, expected.states)
+    forward, backward = output.last_hidden_state.chunk(2, dim=-1)
     assert_close(torch.cat([forward, reversed_rows(backward, lengths)], dim=-1), expected.last_hidden_state)
 
 
@@ -212,12 +212,12 @@ def test_without_its_own_rows_the_backward_direction_reads_the_rows_from_right_t
 def test_each_direction_depends_on_its_own_rows_alone():
     model, batch, other = pretraining_model(), random_batch(2, 4, 0, True), random_batch(2, 4, 1, True)
     expected = model(**batch)
-    found = model(**(batch | {"backward_char_ids": other["backward_char_ids"]}))
-    assert_close(found.forward_loss, expected.forward_loss)
-    assert abs(found.backward_loss - expected.backward_loss) > 1e-4
-    found = model(**(batch | {"char_ids": other["char_ids"]}))
-    assert abs(found.forward_loss - expected.forward_loss) > 1e-4
-    assert_close(found.backward_loss, expected.backward_loss)
+    output = model(**(batch | {"backward_char_ids": other["backward_char_ids"]}))
+    assert_close(output.forward_loss, expected.forward_loss)
+    assert abs(output.backward_loss - expected.backward_loss) > 1e-4
+    output = model(**(batch | {"char_ids": other["char_ids"]}))
+    assert abs(output.forward_loss - expected.forward_loss) > 1e-4
+    assert_close(output.backward_loss, expected.backward_loss)
 
 
 def test_word_ids_beside_the_characters_change_nothing():
@@ -233,23 +233,23 @@ def test_word_ids_beside_the_characters_change_nothing():
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("own_rows", [True, False])
 def test_a_model_of_one_direction_has_that_direction_of_a_model_of_both(direction, own_rows):
-    both, alone = pretraining_model(), pretraining_model(directions=direction)
+    both, single = pretraining_model(), pretraining_model(directions=direction)
     index = ["forward", "backward"].index(direction)
     weights = {
         name: tensor[index : index + 1] if ".layers." in name else tensor for name, tensor in both.state_dict().items()
     }
-    alone.load_state_dict(weights)
+    single.load_state_dict(weights)
     batch, states = random_batch(2, 4, own_rows=own_rows), random_states(2)
     own_states = ElmoStates(*(state[:, :, index : index + 1] for state in states))
-    expected, found = both(**batch, initial_state=states), alone(**batch, initial_state=own_states)
+    expected, output = both(**batch, initial_state=states), single(**batch, initial_state=own_states)
     loss = (expected.forward_loss, expected.backward_loss)[index]
-    assert_close((found.forward_loss, found.backward_loss)[index], loss)
-    assert (found.forward_loss, found.backward_loss)[1 - index] is None
-    assert_close(found.loss, loss)
-    assert_close(found.states, ElmoStates(*(state[:, :, index : index + 1] for state in expected.states)))
+    assert_close((output.forward_loss, output.backward_loss)[index], loss)
+    assert (output.forward_loss, output.backward_loss)[1 - index] is None
+    assert_close(output.loss, loss)
+    assert_close(output.states, ElmoStates(*(state[:, :, index : index + 1] for state in expected.states)))
     if own_rows:  # and needs nothing of the other direction
         own = {name: tensor for name, tensor in batch.items() if name.startswith("backward_") == bool(index)}
-        assert_close(alone(**own, initial_state=own_states).loss, loss)
+        assert_close(single(**own, initial_state=own_states).loss, loss)
 
 
 @pytest.mark.usefixtures("training_engine")
@@ -263,9 +263,9 @@ def test_models_with_a_word_table_read_the_words_of_both_directions(token_inputs
     batch = masked(batch, mask_of(lengths))
     own_rows = {f"backward_{name}": reversed_rows(batch[name], lengths) for name in batch if name.endswith("ids")}
     own_rows["backward_labels"] = reversed_rows(batch["backward_labels"], lengths)
-    expected, found = model(**batch), model(**(batch | own_rows))
-    assert_close(found.backward_loss, expected.backward_loss)
-    assert_close(found.states, expected.states)
+    expected, output = model(**batch), model(**(batch | own_rows))
+    assert_close(output.backward_loss, expected.backward_loss)
+    assert_close(output.states, expected.states)
     own_rows["backward_input_ids"] = own_rows["backward_input_ids"].where(own_rows["backward_labels"] < 0, 3)
     assert model(**(batch | own_rows)).backward_loss != expected.backward_loss
 
@@ -281,11 +281,11 @@ def test_mixed_precision_is_close_and_its_gradients_are_in_full_precision(kind):
     wanted = gradients_of(model, expected.loss)
     torch.manual_seed(0)
     with torch.autocast("cpu", torch.float16):
-        found = model(**batch)
-    assert found.loss.dtype == torch.float32
-    assert found.loss != expected.loss
-    assert_close(found.loss, expected.loss, rtol=1e-2, atol=0)
-    for name, gradient in gradients_of(model, found.loss).items():
+        output = model(**batch)
+    assert output.loss.dtype == torch.float32
+    assert output.loss != expected.loss
+    assert_close(output.loss, expected.loss, rtol=1e-2, atol=0)
+    for name, gradient in gradients_of(model, output.loss).items():
         assert gradient.isfinite().all(), name
         assert_close(gradient, wanted[name], rtol=0.1, atol=0.01)
 

@@ -70,14 +70,14 @@ def trilinear(layer, one, other):
 def test_attention_in_both_directions_is_bidaf():
     (contexts, questions), (context_mask, question_mask) = rows_and_masks()
     layer = ElmoBidaf(4, 6).eval()
-    found = layer(contexts, questions, context_mask, question_mask)
+    actual = layer(contexts, questions, context_mask, question_mask)
     for row in range(2):
         context, question = contexts[row][context_mask[row]], questions[row][question_mask[row]]
         scores = trilinear(layer.scores, context, question)
         attended = scores.softmax(dim=1) @ question
         of_context = scores.amax(dim=1).softmax(dim=0) @ context
         joined = torch.cat([context, attended, context * attended, of_context * attended], dim=-1)
-        assert_close(found[row][context_mask[row]], torch.relu(layer.project(joined)))
+        assert_close(actual[row][context_mask[row]], torch.relu(layer.project(joined)))
 
 
 def test_in_training_equal_words_of_a_text_stay_equal():
@@ -94,14 +94,14 @@ def test_in_training_equal_words_of_a_text_stay_equal():
 def test_self_attention_is_residual_and_no_word_attends_to_itself():
     (contexts, _), (mask, _) = rows_and_masks()
     layer = ElmoContextAttention(4).eval()
-    found = layer(contexts, mask)
+    actual = layer(contexts, mask)
     read = layer.recurrent(contexts, mask)
     for row in range(2):
         words = read[row][mask[row]]
         scores = trilinear(layer.scores, words, words).masked_fill(torch.eye(len(words)).bool(), -math.inf)
         attended = scores.softmax(dim=1) @ words
         joined = torch.cat([words, attended, words * attended], dim=-1)
-        assert_close(found[row][mask[row]], contexts[row][mask[row]] + torch.relu(layer.project(joined)))
+        assert_close(actual[row][mask[row]], contexts[row][mask[row]] + torch.relu(layer.project(joined)))
 
 
 # ---- the head
@@ -113,9 +113,9 @@ def test_a_pair_has_the_same_logits_alone_in_a_batch_and_padded_on_either_side(t
     with torch.no_grad():
         right, left = (model(**pairs(tokenizer, side)) for side in ("right", "left"))
         for row in range(3):
-            alone = model(**pairs(tokenizer, rows=slice(row, row + 1)))
+            single = model(**pairs(tokenizer, rows=slice(row, row + 1)))
             for name in ("start_logits", "end_logits"):
-                expected = alone[name][0]
+                expected = single[name][0]
                 assert_close(right[name][row, : len(expected)], expected, atol=1e-5, rtol=0)
                 assert_close(left[name][row, -len(expected) :], expected, atol=1e-5, rtol=0)
 
@@ -209,16 +209,16 @@ def test_a_head_on_a_bilm_keeps_its_weights_and_half_precision_is_near(tokenizer
 def test_the_best_spans_are_those_of_all_spans(logits, max_words, n_best):
     start, end = torch.tensor(logits).view(-1, 2).unbind(dim=1)
     every = [float(start[i] + end[j]) for i in range(len(logits)) for j in range(i, min(i + max_words, len(logits)))]
-    found = best_spans(start, end, max_words, n_best)
-    assert [span.score for span in found] == sorted(every, reverse=True)[:n_best]
-    assert all(span.score == float(start[span.start] + end[span.end]) for span in found)
-    assert len({span[:2] for span in found}) == len(found)
+    spans = best_spans(start, end, max_words, n_best)
+    assert [span.score for span in spans] == sorted(every, reverse=True)[:n_best]
+    assert all(span.score == float(start[span.start] + end[span.end]) for span in spans)
+    assert len({span[:2] for span in spans}) == len(spans)
 
 
 @given(count=st.integers(0, 30), max_words=st.integers(1, 8), stride=st.integers(0, 7))
 def test_windows_have_every_word_and_every_short_span(count, max_words, stride):
     stride = min(stride, max_words - 1)
-    words = [str(number) for number in range(count)]
+    words = [str(index) for index in range(count)]
     parts = list(windows(0, words, max_words, stride))
     assert all(len(part.words) <= max_words and part.words == words[part.first :][:max_words] for part in parts)
     for first in range(count - stride):  # a span of `stride + 1` words is whole in one window
@@ -230,9 +230,9 @@ def test_answers_are_cut_from_the_raw_text_best_first(tokenizer, allow):
     model = head(allow_no_answer=allow)
     text = "  The “old” cat,\n sat on\ta mat.  "
     answers = model.answer(tokenizer, "who?", text, n_best=500)
-    assert all(found["answer"] == text[found["start"] : found["end"]] for found in answers)
-    assert [found["score"] for found in answers] == sorted((found["score"] for found in answers), reverse=True)
-    assert any(found["answer"] == "" for found in answers) == allow
+    assert all(answer["answer"] == text[answer["start"] : answer["end"]] for answer in answers)
+    assert [answer["score"] for answer in answers] == sorted((answer["score"] for answer in answers), reverse=True)
+    assert any(answer["answer"] == "" for answer in answers) == allow
     several = model.answer(tokenizer, ["who?", "what?", "why?"], [text, "", text], n_best=500)
     assert_close(torch.tensor([a["score"] for a in several[0]]), torch.tensor([a["score"] for a in answers]))
     assert several[1] == []
@@ -243,7 +243,7 @@ def test_the_scores_of_all_answers_of_a_short_context_sum_to_at_most_one(tokeniz
     model = head(allow_no_answer=True)
     answers = model.answer(tokenizer, "who?", "the cat sat on a mat", n_best=1000)
     assert len(answers) == 21 + 1
-    assert 0 < sum(found["score"] for found in answers) <= 1
+    assert 0 < sum(answer["score"] for answer in answers) <= 1
 
 
 def test_a_long_context_is_read_in_windows(tokenizer):
@@ -251,11 +251,11 @@ def test_a_long_context_is_read_in_windows(tokenizer):
     (best,) = model.answer(tokenizer, "who?", text, max_words=12, stride=4)
     assert best["answer"] == text[best["start"] : best["end"]]
     words = text.split()
-    alone = [  # each window as a context of its own
+    window_answers = [  # each window as a context of its own
         model.answer(tokenizer, "who?", " ".join(words[first : first + 12]), max_words=12, stride=4)[0]["answer"]
         for first in range(0, len(words) - 4, 8)
     ]
-    assert best["answer"] in alone
+    assert best["answer"] in window_answers
     with pytest.raises(ValueError, match="`stride` less than `max_words`"):
         model.answer(tokenizer, "who?", text, max_words=12, stride=12)
     with pytest.raises(ValueError, match="two lists of the same length"):

@@ -54,8 +54,8 @@ def test_the_emissions_are_those_of_the_words_beside_the_embedding_of_the_mark()
 def test_another_predicate_gives_other_scores_and_padding_changes_nothing(fields):
     model = new_model(**fields)
     logits = model(**BATCH).logits
-    alone = model(**{name: values[:1, :5] for name, values in BATCH.items()}).logits
-    assert_close(logits[:1, :5], alone, atol=1e-5, rtol=1e-5)
+    single = model(**{name: values[:1, :5] for name, values in BATCH.items()}).logits
+    assert_close(logits[:1, :5], single, atol=1e-5, rtol=1e-5)
     moved = BATCH | {"predicate_mask": BATCH["predicate_mask"].roll(-1, dims=1)}
     assert not torch.allclose(model(**moved).logits[1], logits[1])
 
@@ -77,14 +77,14 @@ def test_the_best_valid_labels_are_those_of_an_exhaustive_search():
     torch.manual_seed(0)
     first, transitions, _ = allowed_transitions(LABELS)
     emissions = torch.randn(20, 3, 5) * 3
-    found = best_valid_labels(emissions, torch.ones(20, 3, dtype=torch.bool), LABELS)
+    decoded = best_valid_labels(emissions, torch.ones(20, 3, dtype=torch.bool), LABELS)
     sequences = [
         (one, two, three)
         for one in range(5) if first[one]
         for two in range(5) if transitions[one][two]
         for three in range(5) if transitions[two][three]
     ]  # fmt: skip
-    for scores, labels in zip(emissions, found.tolist(), strict=True):
+    for scores, labels in zip(emissions, decoded.tolist(), strict=True):
         best = max(
             sequences, key=lambda sequence: sum(float(scores[step, label]) for step, label in enumerate(sequence))
         )
@@ -156,5 +156,5 @@ def test_the_trainer_teaches_a_task_that_only_the_mark_decides(tmp_path, fields)
     trainer.train()
     batch = collate(Marked().rows[:5])
     labels = batch.pop("labels")
-    found = model.eval()(**batch).logits.argmax(-1)
-    assert bool((found == labels)[labels != -100].all())
+    predicted = model.eval()(**batch).logits.argmax(-1)
+    assert bool((predicted == labels)[labels != -100].all())

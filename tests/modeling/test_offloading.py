@@ -113,11 +113,11 @@ def test_an_int8_model_runs_where_its_other_weights_are_offloaded(tmp_path, name
     on_disk = type(model).from_pretrained(
         tmp_path / "model", device_map={"": "disk"}, offload_folder=str(tmp_path / "offload")
     )
-    for found in (offloaded, on_disk):
-        assert found.base_model.layers[0].is_quantized
-        assert all(parameter.is_meta for parameter in found.parameters())
+    for loaded in (offloaded, on_disk):
+        assert loaded.base_model.layers[0].is_quantized
+        assert all(parameter.is_meta for parameter in loaded.parameters())
         for _ in range(2):
-            assert_close(outputs_of(found, name), expected)
+            assert_close(outputs_of(loaded, name), expected)
 
 
 @needs_disk_offloading

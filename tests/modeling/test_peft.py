@@ -26,12 +26,12 @@ class Sentences(Dataset):
 
     def __init__(self, task_type: TaskType):
         self.items = []
-        for number, sentence in enumerate(SENTENCES):
+        for row, sentence in enumerate(SENTENCES):
             item = dict(TOKENIZER(sentence))
             if task_type == TaskType.TOKEN_CLS:
-                item["labels"] = [-100] + [number % 2] * (len(item["input_ids"]) - 2) + [-100]
+                item["labels"] = [-100] + [row % 2] * (len(item["input_ids"]) - 2) + [-100]
             else:
-                item["label"] = number % 2
+                item["label"] = row % 2
             self.items.append(item)
 
     def __len__(self):
@@ -111,13 +111,13 @@ def test_an_adapter_on_the_highway_layers_gets_the_gradients_of_the_merged_weigh
     adapted(**batch).logits.square().sum().backward()
     layers = {name: module for name, module in adapted.named_modules() if hasattr(module, "lora_A")}
     assert len(layers) == 2
-    found = {name: layer.lora_B["default"].weight.grad for name, layer in layers.items()}
+    actual = {name: layer.lora_B["default"].weight.grad for name, layer in layers.items()}
     inner = {name: layer.lora_A["default"].weight.detach().clone() for name, layer in layers.items()}
     merged = adapted.merge_and_unload()
     merged.requires_grad_(True)
     merged(**batch).logits.square().sum().backward()
     gradients = {f"base_model.model.{name}": module for name, module in merged.named_modules()}
-    for name, gradient in found.items():
+    for name, gradient in actual.items():
         torch.testing.assert_close(gradient, gradients[name].weight.grad @ inner[name].T)
 
 
@@ -126,11 +126,11 @@ def test_arguments_of_stock_models_are_taken_where_they_ask_for_nothing(kind):
     model, batch = new_model(kind).eval(), TOKENIZER(SENTENCES, padding=True, return_tensors="pt")
     expected = model(**batch)[0]
     for value in (None, False):
-        found = model(**batch, inputs_embeds=None, output_attentions=value, return_dict=True)
-        torch.testing.assert_close(found[0], expected)
-    found = model(**batch, return_dict=False)
-    assert isinstance(found, tuple)
-    torch.testing.assert_close(found[0], expected)
+        output = model(**batch, inputs_embeds=None, output_attentions=value, return_dict=True)
+        torch.testing.assert_close(output[0], expected)
+    output = model(**batch, return_dict=False)
+    assert isinstance(output, tuple)
+    torch.testing.assert_close(output[0], expected)
 
 
 @pytest.mark.parametrize("kind", [*HEADS, ElmoModel], ids=lambda kind: kind.__name__)

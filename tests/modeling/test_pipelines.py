@@ -45,15 +45,15 @@ def folders(tmp_path_factory):
 def test_tagged_words_stand_where_they_say_and_are_those_of_the_text(folders, head, strategy):
     tag = pipeline("token-classification", str(folders / head), aggregation_strategy=strategy, ignore_labels=[])
     for text in TEXTS:
-        found = tag(text)
+        entities = tag(text)
         words = ElmoTokenizer().tokenize(text)
         if strategy == "none":
-            assert [entity["word"] for entity in found] == words
-        for entity in found:
+            assert [entity["word"] for entity in entities] == words
+        for entity in entities:
             assert text[entity["start"] : entity["end"]].split() == entity["word"].replace(" ", "").split() or (
                 "".join(text[entity["start"] : entity["end"]].split()) == "".join(entity["word"].split())
             )
-        covered = "".join(text[entity["start"] : entity["end"]] for entity in found)
+        covered = "".join(text[entity["start"] : entity["end"]] for entity in entities)
         assert "".join(covered.split()) == "".join(text.split())
 
 
@@ -69,7 +69,7 @@ def test_words_keep_their_own_tags_under_every_strategy(folders, strategy):
         offsets = batch.pop("offset_mapping")[0].tolist()
         with torch.no_grad():
             wanted = model(**batch).logits[0].argmax(-1).tolist()[1:-1]
-        names = [LABELS[number] for number in wanted]
+        names = [LABELS[label_id] for label_id in wanted]
         for (start, end), name in zip(offsets[1:-1], names, strict=True):
             (entity,) = (entity for entity in tag(text) if entity["start"] <= start and end <= entity["end"])
             label = entity.get("entity") or entity["entity_group"]
@@ -79,26 +79,26 @@ def test_words_keep_their_own_tags_under_every_strategy(folders, strategy):
 @pytest.mark.parametrize("head", ["tagger", "crf"])
 def test_a_batch_gives_what_single_texts_give(folders, head):
     tag = pipeline("token-classification", str(folders / head), ignore_labels=[])
-    for alone, together in zip([tag(text) for text in TEXTS], tag(TEXTS, batch_size=3), strict=True):
-        assert [entity["word"] for entity in alone] == [entity["word"] for entity in together]
-        assert [entity["entity"] for entity in alone] == [entity["entity"] for entity in together]
-        assert [entity["score"] for entity in alone] == pytest.approx(
-            [entity["score"] for entity in together], abs=1e-5
+    for single, batched in zip([tag(text) for text in TEXTS], tag(TEXTS, batch_size=3), strict=True):
+        assert [entity["word"] for entity in single] == [entity["word"] for entity in batched]
+        assert [entity["entity"] for entity in single] == [entity["entity"] for entity in batched]
+        assert [entity["score"] for entity in single] == pytest.approx(
+            [entity["score"] for entity in batched], abs=1e-5
         )
 
 
 def test_text_that_is_split_already_is_tagged_word_by_word(folders):
     tag = pipeline("token-classification", str(folders / "tagger"), ignore_labels=[])
     words = ["Paris,", "don't", "go"]
-    (found,) = tag(words, is_split_into_words=True)
-    assert [entity["word"] for entity in found] == words
+    (entities,) = tag(words, is_split_into_words=True)
+    assert [entity["word"] for entity in entities] == words
 
 
 def test_texts_and_pairs_are_classified(folders):
     classify = pipeline("text-classification", str(folders / "classifier"))
-    for alone, together in zip([classify(text)[0] for text in TEXTS], classify(TEXTS, batch_size=3), strict=True):
-        assert alone["label"] == together["label"]
-        assert alone["score"] == pytest.approx(together["score"], abs=1e-5)
+    for single, batched in zip([classify(text)[0] for text in TEXTS], classify(TEXTS, batch_size=3), strict=True):
+        assert single["label"] == batched["label"]
+        assert single["score"] == pytest.approx(batched["score"], abs=1e-5)
     every = classify(TEXTS[0], top_k=None)
     assert {entry["label"] for entry in every} == set(LABELS)
     assert sum(entry["score"] for entry in every) == pytest.approx(1.0)

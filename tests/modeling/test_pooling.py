@@ -41,11 +41,11 @@ def test_every_word_is_gathered_into_its_sentence_in_order_and_scattered_back(da
     for row in range(rows):
         for segment in range(segments):
             chosen = is_word[row] & (numbers[row] == segment if segments > 1 else True)
-            found = gathered[row * segments + segment]
+            pooled = gathered[row * segments + segment]
             mask = sentences.mask[row * segments + segment]
-            assert found[mask].tolist() == values[row][chosen].tolist()
+            assert pooled[mask].tolist() == values[row][chosen].tolist()
             assert mask.tolist() == sorted(mask.tolist(), reverse=True)  # left-aligned
-            assert not found[~mask].any()
+            assert not pooled[~mask].any()
     assert torch.equal(sentences.scatter(gathered), values * is_word)
 
 

@@ -141,6 +141,6 @@ def test_half_precision_vectors_are_near_those_in_fp32(monkeypatch, rows, dtype,
     char_ids = random_words(np.random.default_rng(0), rows, 9)
     with torch.no_grad():
         expected = model(char_ids=char_ids).last_hidden_state
-        found = model.to(dtype)(char_ids=char_ids).last_hidden_state
-    assert found.dtype == dtype
-    assert torch.nn.functional.cosine_similarity(found.float(), expected, dim=-1).min() > 0.999
+        vectors = model.to(dtype)(char_ids=char_ids).last_hidden_state
+    assert vectors.dtype == dtype
+    assert torch.nn.functional.cosine_similarity(vectors.float(), expected, dim=-1).min() > 0.999

@@ -59,20 +59,20 @@ def test_a_state_set_back_at_a_sentences_start_is_a_row_of_its_own(rows, seed):
             for name, tensor in batch.items():
                 sentences[name].append(tensor[row, stop - length : stop])
         last.append(len(sentences["labels"]) - 1)
-    alone = {
+    single_rows = {
         name: torch.nn.utils.rnn.pad_sequence(parts, True, NO_LABEL if "labels" in name else 0)
         for name, parts in sentences.items()
     }
     given_state = random_states(len(rows), seed)
-    zeros = random_states(len(alone["labels"]))
+    zeros = random_states(len(single_rows["labels"]))
     own_state = ElmoStates(
         *(zero.mul(0).index_copy(0, torch.tensor(first), s) for zero, s in zip(zeros, given_state, strict=True))
     )
-    expected = model(**alone, initial_state=own_state)
-    found = model(**batch, initial_state=given_state, state_resets=resets)
-    assert_close(found.loss, expected.loss)
-    assert_close(found.states, ElmoStates(*(state[last] for state in expected.states)))
-    assert_close(gradients_of(model, found.loss), gradients_of(model, expected.loss))
+    expected = model(**single_rows, initial_state=own_state)
+    output = model(**batch, initial_state=given_state, state_resets=resets)
+    assert_close(output.loss, expected.loss)
+    assert_close(output.states, ElmoStates(*(state[last] for state in expected.states)))
+    assert_close(gradients_of(model, output.loss), gradients_of(model, expected.loss))
 
 
 @pytest.mark.usefixtures("training_engine")
@@ -82,11 +82,11 @@ def test_a_state_set_back_before_the_first_word_is_not_that_which_was_given():
     zeros = ElmoStates(*(torch.cat([torch.zeros_like(state[:1]), state[1:]]) for state in given_state))
     resets = torch.zeros(2, 4, dtype=torch.bool)
     resets[0, 0] = True
-    found = model(**batch, initial_state=given_state, state_resets=resets)
+    output = model(**batch, initial_state=given_state, state_resets=resets)
     expected = model(**batch, initial_state=zeros)
-    assert_close(found.loss, expected.loss)
-    assert_close(found.states, expected.states)
-    for gradient in torch.autograd.grad(found.loss, given_state):
+    assert_close(output.loss, expected.loss)
+    assert_close(output.states, expected.states)
+    for gradient in torch.autograd.grad(output.loss, given_state):
         assert gradient[0].abs().sum() == 0
         assert gradient[1].abs().sum() > 0
 
@@ -95,16 +95,16 @@ def test_a_state_set_back_before_the_first_word_is_not_that_which_was_given():
 def test_no_resets_are_no_resets():
     model, batch = pretraining_model(), random_batch(2, 4, own_rows=True)
     states = random_states(2)
-    found = model(**batch, initial_state=states, state_resets=torch.zeros(2, 4))
-    assert found.loss == model(**batch, initial_state=states).loss
+    output = model(**batch, initial_state=states, state_resets=torch.zeros(2, 4))
+    assert output.loss == model(**batch, initial_state=states).loss
 
 
 def test_a_model_that_reads_forward_needs_no_other_rows_for_resets():
     model, batch = pretraining_model(directions="forward"), random_batch(1, 4)
     resets = torch.tensor([[0, 0, 1, 0]])
-    found = model(char_ids=batch["char_ids"], labels=batch["labels"], state_resets=resets)
+    output = model(char_ids=batch["char_ids"], labels=batch["labels"], state_resets=resets)
     halves = {name: batch[name].unflatten(1, (2, 2)).squeeze(0) for name in ("char_ids", "labels")}
-    assert_close(found.loss, model(**halves).loss)
+    assert_close(output.loss, model(**halves).loss)
 
 
 # ---- Gradients.
@@ -168,13 +168,13 @@ def test_gradients_of_the_whole_model_equal_finite_differences(kind):
 @pytest.mark.usefixtures("training_engine")
 def test_gradient_checkpointing_gives_the_same_gradients():
     batch = random_batch(2, 5, own_rows=True) | {"state_resets": torch.tensor([[0, 0, 1, 0, 0], [1, 0, 0, 0, 1]])}
-    found = []
+    all_gradients = []
     for checkpointing in (False, True):
         model = pretraining_model().train()
         if checkpointing:
             model.gradient_checkpointing_enable()
-        found.append(gradients_of(model, model(**batch).loss))
-    assert_close(found[1], found[0])
+        all_gradients.append(gradients_of(model, model(**batch).loss))
+    assert_close(all_gradients[1], all_gradients[0])
 
 
 def test_a_frozen_model_still_has_a_loss():

@@ -173,8 +173,8 @@ def test_every_kind_of_model_stays_close_to_itself(fields):
         inputs["input_ids"] = torch.randint(1, 20, (2, 5), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         exact = model(**inputs, output_hidden_states=True).hidden_states
-        found = model.quantize()(**inputs, output_hidden_states=True).hidden_states
-    for layer, quantized in zip(exact, found, strict=True):
+        layers = model.quantize()(**inputs, output_hidden_states=True).hidden_states
+    for layer, quantized in zip(exact, layers, strict=True):
         assert torch.nn.functional.mse_loss(quantized, layer) <= 1e-3 * layer.square().mean() + 1e-6
 
 
@@ -187,8 +187,8 @@ def test_every_layer_of_the_shipped_model_is_the_same_to_three_digits(products):
     mask = batch["attention_mask"].bool()
     with torch.no_grad():
         exact = model(**batch, output_hidden_states=True).hidden_states
-        found = model.quantize()(**batch, output_hidden_states=True).hidden_states
-    for layer, quantized in zip(exact, found, strict=True):
+        layers = model.quantize()(**batch, output_hidden_states=True).hidden_states
+    for layer, quantized in zip(exact, layers, strict=True):
         assert torch.cosine_similarity(layer[mask].float(), quantized[mask].float(), dim=-1).min() > 0.999
 
 
@@ -215,8 +215,8 @@ def test_states_directions_and_resets_go_through_an_int8_model(words):
     resets = torch.zeros(words.shape[:2], dtype=torch.long)
     resets[:, 3] = 1
     output = bilm(char_ids=words, backward_char_ids=words, state_resets=resets)
-    alone = bilm(char_ids=words[:, 3:], backward_char_ids=words[:, 3:])
-    assert torch.allclose(output.last_hidden_state[:, 3:], alone.last_hidden_state, atol=1e-2)
+    single = bilm(char_ids=words[:, 3:], backward_char_ids=words[:, 3:])
+    assert torch.allclose(output.last_hidden_state[:, 3:], single.last_hidden_state, atol=1e-2)
 
 
 def test_weights_are_held_once_and_a_quarter_as_large():
@@ -232,8 +232,8 @@ def test_weights_are_held_once_and_a_quarter_as_large():
 def test_eight_threads_get_the_same_vectors(words):
     model = tiny_model().quantize()
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: vectors_of(model, words), range(16)))
-    assert all(torch.equal(one, found[0]) for one in found)
+        vectors = list(pool.map(lambda _: vectors_of(model, words), range(16)))
+    assert all(torch.equal(one, vectors[0]) for one in vectors)
 
 
 # ---- copied, moved, saved

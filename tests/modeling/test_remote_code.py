@@ -52,7 +52,7 @@ def test_every_loading_call_refuses_the_code_of_a_repository(folder):
 
 
 @pytest.mark.parametrize(
-    ("call", "found"),
+    ("call", "names"),
     [
         ("AutoConfig.from_pretrained(name)", [(1, False)]),
         ("transformers.AutoModel.from_pretrained(name, trust_remote_code=True)", [(1, False)]),
@@ -62,9 +62,9 @@ def test_every_loading_call_refuses_the_code_of_a_repository(folder):
         ("ElmoModel.from_pretrained(name)", []),
     ],
 )
-def test_the_walk_over_the_source_finds_such_calls(call, found):
+def test_the_walk_over_the_source_finds_such_calls(call, names):
     """Without this, the test above could not fail."""
-    assert untrusting_calls(call) == found
+    assert untrusting_calls(call) == names
 
 
 @pytest.fixture

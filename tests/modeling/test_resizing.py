@@ -15,7 +15,7 @@ from elmo_hf import (
 )
 from tests.models import TINY
 
-VOCABULARY = ["<S>", "</S>", "<UNK>", *(f"w{number}" for number in range(17))]
+VOCABULARY = ["<S>", "</S>", "<UNK>", *(f"w{index}" for index in range(17))]
 SOFTMAXES = ["full", "sampled", "adaptive"]
 
 
@@ -124,7 +124,7 @@ def test_padding_follows_another_number_of_words(tmp_path, token_inputs):
     options = {"vocab_size": 30, "ignore_mismatched_sizes": True}
     larger = ElmoForPreTraining.from_pretrained(tmp_path, **options).eval()
     assert larger.config.pad_token_id == larger.config.vocab_size == 30
-    tokenizer = ElmoTokenizer([*VOCABULARY, *(f"v{number}" for number in range(10))])
+    tokenizer = ElmoTokenizer([*VOCABULARY, *(f"v{index}" for index in range(10))])
     batch = tokenizer("w1 v0 v1", return_tensors="pt")
     assert 20 in batch["input_ids"]
     batch.pop("attention_mask")

@@ -106,13 +106,13 @@ def test_values_and_gradients_are_those_of_the_plain_formula(kind, rows, chunk, 
     torch.manual_seed(1)
     expected = plain_loss(kind, softmax, hidden, labels)
     torch.manual_seed(1)
-    found = softmax(hidden, labels)
-    assert_close(found, expected, **CLOSE[kind])
-    gradients = torch.autograd.grad(0.7 * found, leaves)  # of every parameter: an unused one is an error here
+    loss = softmax(hidden, labels)
+    assert_close(loss, expected, **CLOSE[kind])
+    gradients = torch.autograd.grad(0.7 * loss, leaves)  # of every parameter: an unused one is an error here
     wanted = torch.autograd.grad(0.7 * expected, leaves, materialize_grads=True)
     assert_close(gradients, wanted, **CLOSE[kind])
     if rows == 0:
-        assert found == 0
+        assert loss == 0
         assert not any(gradient.any() for gradient in gradients)
 
 
@@ -140,9 +140,9 @@ def test_the_log_probability_of_a_word_is_that_among_all_words(kind, rows, chunk
     softmax = softmax_of(kind)  # in training mode, which must not matter
     hidden, labels = predictions(rows)
     with torch.no_grad():
-        found = softmax.label_log_probs(hidden, labels)
-        assert_close(found, softmax.log_probs(hidden).gather(1, labels.unsqueeze(1)).squeeze(1))
-        assert_close(-found.sum(), softmax.eval()(hidden, labels))
+        log_probs = softmax.label_log_probs(hidden, labels)
+        assert_close(log_probs, softmax.log_probs(hidden).gather(1, labels.unsqueeze(1)).squeeze(1))
+        assert_close(-log_probs.sum(), softmax.eval()(hidden, labels))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,11 +173,11 @@ def test_what_is_frozen_needs_no_gradient(kind, learning):
     softmax.requires_grad_(learning == "softmax").zero_grad()
     hidden = hidden.detach().requires_grad_(learning == "hidden")
     torch.manual_seed(1)
-    found = softmax(hidden, labels)
-    assert_close(found.detach(), expected.detach())
-    assert found.requires_grad == (learning != "nothing")
+    loss = softmax(hidden, labels)
+    assert_close(loss.detach(), expected.detach())
+    assert loss.requires_grad == (learning != "nothing")
     if learning != "nothing":
-        found.backward()
+        loss.backward()
         assert_close(hidden.grad if learning == "hidden" else next(softmax.parameters()).grad, wanted)
 
 
@@ -273,12 +273,12 @@ def test_adaptive_equals_torchs_own(cutoffs, vocab_size, ratio, seed):
     weights = {name.replace("tails", "tail"): tensor for name, tensor in ours.state_dict().items()}
     torchs.load_state_dict({name: tensor for name, tensor in weights.items() if not name.endswith("1.bias")})
     hidden, labels = predictions(12, vocab_size, seed=seed)
-    found, expected = ours(hidden, labels), torchs(hidden, labels).loss * 12
-    assert_close(found, expected)
+    loss, expected = ours(hidden, labels), torchs(hidden, labels).loss * 12
+    assert_close(loss, expected)
     assert_close(ours.log_probs(hidden), torchs.log_prob(hidden))
     names = [name for name, _ in torchs.named_parameters()]
     our_leaves = [dict(ours.named_parameters())[name.replace("tail", "tails")] for name in names]
-    gradients = torch.autograd.grad(found, [hidden, *our_leaves])
+    gradients = torch.autograd.grad(loss, [hidden, *our_leaves])
     wanted = torch.autograd.grad(expected, [hidden, *torchs.parameters()], materialize_grads=True)
     assert_close(gradients, wanted)
 
@@ -295,13 +295,13 @@ def test_each_group_of_rare_words_is_smaller_by_the_ratio_but_never_empty():
 
 @settings(max_examples=50)
 @given(st.integers(0, 2**31), st.integers(1, 29), st.integers(0, 8), st.integers(0, 100))
-def test_sampled_loss_equals_the_formula_in_numpy(seed, number, rows, more_tries):
+def test_sampled_loss_equals_the_formula_in_numpy(seed, count, rows, more_tries):
     """True words among the drawn ones included: with 29 of 30 drawn nearly every one is."""
     softmax = softmax_of("sampled")
     generator = np.random.default_rng(seed)
-    samples = generator.choice(VOCAB, number, replace=False)
+    samples = generator.choice(VOCAB, count, replace=False)
     hidden, labels = generator.normal(size=(rows, SIZE)), generator.integers(0, VOCAB, rows)
-    tries = number + more_tries
+    tries = count + more_tries
     weight, bias = softmax.weight.detach().numpy(), softmax.bias.detach().numpy()
 
     corrected = hidden @ weight.T + bias - np.log(plain_expected_count(np.arange(VOCAB), tries, VOCAB))
@@ -322,24 +322,24 @@ def test_a_true_word_that_is_all_that_was_drawn_costs_nothing():
 
 @given(st.integers(2, 200).flatmap(lambda v: st.tuples(st.just(v), st.integers(1, v - 1))), st.integers(0, 2**31))
 def test_drawn_words_are_distinct_and_words(sizes, seed):
-    vocab_size, number = sizes
+    vocab_size, samples = sizes
     torch.manual_seed(seed)
-    words, tries = log_uniform_sample(number, vocab_size)
-    assert words.shape == (number,)
-    assert len(set(words.tolist())) == number
+    words, tries = log_uniform_sample(samples, vocab_size)
+    assert words.shape == (samples,)
+    assert len(set(words.tolist())) == samples
     assert 0 <= int(words.min()) <= int(words.max()) < vocab_size
-    assert tries >= number
+    assert tries >= samples
 
 
 @pytest.mark.parametrize(
-    ("draws", "number", "words", "tries"),
+    ("draws", "samples", "words", "tries"),
     [
         ([4, 2, 4, 0, 1, 1], 3, [4, 2, 0], 4),
         ([1, 3, 3, 1], 2, [1, 3], 2),
         ([0, 0, 0, 0, 0, 0, 3, 0, 5, 2, 2, 2], 3, [0, 3, 5], 9),  # a second round of draws is needed
     ],
 )
-def test_drawn_words_come_in_their_order_and_every_draw_is_counted(draws, number, words, tries, monkeypatch):
+def test_drawn_words_come_in_their_order_and_every_draw_is_counted(draws, samples, words, tries, monkeypatch):
     coming = iter(draws)
 
     def rand(size, dtype, device):
@@ -347,12 +347,12 @@ def test_drawn_words_come_in_their_order_and_every_draw_is_counted(draws, number
         return torch.tensor([np.log(next(coming) + 1.5) / np.log(6 + 1) for _ in range(size)], dtype=dtype)
 
     monkeypatch.setattr(torch, "rand", rand)
-    found, count = log_uniform_sample(number, 6)
-    assert (found.tolist(), count) == (words, tries)
+    drawn, count = log_uniform_sample(samples, 6)
+    assert (drawn.tolist(), count) == (words, tries)
 
 
-@pytest.mark.parametrize(("number", "vocab_size"), [(5, 40), (30, 200)])
-def test_words_are_drawn_as_often_as_expected(number, vocab_size):
+@pytest.mark.parametrize(("samples", "vocab_size"), [(5, 40), (30, 200)])
+def test_words_are_drawn_as_often_as_expected(samples, vocab_size):
     """
     The expected count takes the tries as given, though drawing stops at the last new word: measured over 20,000 draws,
     that moves no frequency by more than 0.01. To this comes chance, with a standard error of at most
@@ -360,29 +360,29 @@ def test_words_are_drawn_as_often_as_expected(number, vocab_size):
     """
     seeds = 3000
     torch.manual_seed(0)
-    found, expected = torch.zeros(vocab_size), torch.zeros(vocab_size)
+    counts, expected = torch.zeros(vocab_size), torch.zeros(vocab_size)
     for _ in range(seeds):
-        words, tries = log_uniform_sample(number, vocab_size)
-        found[words] += 1 / seeds
+        words, tries = log_uniform_sample(samples, vocab_size)
+        counts[words] += 1 / seeds
         expected += log_expected_count(torch.arange(vocab_size), tries, vocab_size).exp() / seeds
-    assert_close(found, expected, rtol=0, atol=0.01 + 3 * 0.009)
-    tens = found[:40].view(4, 10).sum(dim=1).tolist()
+    assert_close(counts, expected, rtol=0, atol=0.01 + 3 * 0.009)
+    tens = counts[:40].view(4, 10).sum(dim=1).tolist()
     assert tens == sorted(tens, reverse=True)  # frequent words are drawn more often
 
 
 def test_expected_counts_hold_for_the_largest_vocabularies():
     """Rare words of 800,000 have probabilities near 1e-7: no rounding to zero, whose logarithm is -inf."""
     words, tries, vocab_size = np.array([0, 1, 1000, 793_470]), 20_000, 793_471
-    found = log_expected_count(torch.from_numpy(words), tries, vocab_size).numpy()
+    log_counts = log_expected_count(torch.from_numpy(words), tries, vocab_size).numpy()
     probability = np.log1p(1 / (words + 1)) / np.log(vocab_size + 1)
-    np.testing.assert_allclose(found, np.log(-np.expm1(tries * np.log1p(-probability))), rtol=1e-6, atol=1e-7)
-    assert found[0] == pytest.approx(0)
-    assert found[3] == pytest.approx(np.log(tries * probability[3]), rel=1e-3)  # rarely drawn twice
+    np.testing.assert_allclose(log_counts, np.log(-np.expm1(tries * np.log1p(-probability))), rtol=1e-6, atol=1e-7)
+    assert log_counts[0] == pytest.approx(0)
+    assert log_counts[3] == pytest.approx(np.log(tries * probability[3]), rel=1e-3)  # rarely drawn twice
 
 
-def sampled_losses(number: int, seeds: int):
+def sampled_losses(samples: int, seeds: int):
     """The full loss per prediction and, for each seed, the sampled one, of 50 predictions among 300 words."""
-    softmax = softmax_of("sampled", vocab_size=300, softmax_samples=number)
+    softmax = softmax_of("sampled", vocab_size=300, softmax_samples=samples)
     hidden, labels = predictions(50, 300)
     losses = []
     with torch.no_grad():
@@ -396,8 +396,8 @@ def sampled_losses(number: int, seeds: int):
 
 def test_the_more_words_are_drawn_the_closer_the_sampled_loss_is_to_the_full_one():
     gaps = []
-    for number in (8, 32, 128, 299):
-        full, sampled = sampled_losses(number, 20)
+    for samples in (8, 32, 128, 299):
+        full, sampled = sampled_losses(samples, 20)
         gaps.append((sampled - full).abs().mean().item())
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.02 * full < gaps[0]  # all words but one: nearly the full loss
@@ -417,7 +417,7 @@ def test_in_evaluation_a_sampled_softmax_is_a_full_one():
     assert not torch.equal(sampled.train()(hidden, labels), full(hidden, labels))
 
 
-@pytest.mark.parametrize("number", [300, 301])
-def test_asking_for_as_many_words_as_there_are_is_an_error(number):
-    with pytest.raises(ValueError, match=f"Cannot draw {number} distinct words of 300"):
-        log_uniform_sample(number, 300)
+@pytest.mark.parametrize("samples", [300, 301])
+def test_asking_for_as_many_words_as_there_are_is_an_error(samples):
+    with pytest.raises(ValueError, match=f"Cannot draw {samples} distinct words of 300"):
+        log_uniform_sample(samples, 300)

@@ -36,8 +36,8 @@ def expected_row(word: str, slots: int = 12) -> list[int]:
 def test_rows_and_ids_are_those_of_the_definition(words):
     batch = tokenizer()([words], is_split_into_words=True, return_tensors="np")
     assert batch["input_ids"].shape == (1, len(words) + 2)
-    for word, number, row in zip(words, batch["input_ids"][0, 1:], batch["char_ids"][0, 1:], strict=False):
-        assert number == (VOCABULARY.index(word[:10]) if word[:10] in VOCABULARY else 0)
+    for word, word_id, row in zip(words, batch["input_ids"][0, 1:], batch["char_ids"][0, 1:], strict=False):
+        assert word_id == (VOCABULARY.index(word[:10]) if word[:10] in VOCABULARY else 0)
         assert row.tolist() == expected_row(word[:10])
     assert batch["char_ids"][0, 0].tolist() == expected_row("<bos>")
     assert batch["char_ids"][0, -1].tolist() == expected_row("<eos>")
@@ -92,7 +92,7 @@ def test_malformed_settings_are_refused_from_code_and_from_files(tmp_path, setti
 
 
 def test_tables_of_many_characters_keep_their_ids():
-    characters = [chr(0x3400 + number) for number in range(40_000)] + list(SPECIAL_CHARACTERS)
+    characters = [chr(0x3400 + offset) for offset in range(40_000)] + list(SPECIAL_CHARACTERS)
     many = tokenizer(characters=characters)
     (sentence,) = encode([[characters[39_999]]], many)
     assert sentence.tokens(1, 2).char_ids[0, 1] == 40_000
@@ -128,7 +128,7 @@ def original_row(word: str, slots: int = 50) -> list[int]:
     for place, byte in enumerate(characters, start=1):
         row[place] = byte
     row[len(characters) + 1] = end_word
-    return [number + 1 for number in row]
+    return [char_id + 1 for char_id in row]
 
 
 @pytest.mark.parametrize("slots", [3, 4, 20, 50])
@@ -145,10 +145,10 @@ def test_rows_are_the_originals_for_any_words(words):
     assert rows.tolist() == [original_row(word) for word in words]
 
 
-@pytest.mark.parametrize(("character", "number"), [(BYTES.begin_sentence, 257), (BYTES.end_sentence, 258)])
-def test_a_boundary_is_its_character_between_word_marks(character, number):
-    assert BYTES.boundary(character, 50).tolist() == [259, number, 260, *[261] * 47]
-    assert BYTES.boundary(character, 3).tolist() == [259, number, 260]
+@pytest.mark.parametrize(("character", "boundary_id"), [(BYTES.begin_sentence, 257), (BYTES.end_sentence, 258)])
+def test_a_boundary_is_its_character_between_word_marks(character, boundary_id):
+    assert BYTES.boundary(character, 50).tolist() == [259, boundary_id, 260, *[261] * 47]
+    assert BYTES.boundary(character, 3).tolist() == [259, boundary_id, 260]
 
 
 @given(st.text(max_size=12))  # 12 characters have at most 48 bytes
@@ -196,17 +196,17 @@ def test_word_ids_are_not_taken_for_rows(ids):
 def test_a_vocabulary_is_spelled_word_by_word_and_once():
     words, asked = ["the", "cat", "naïve", "x" * 99], []
 
-    def word_of(number):
-        asked.append(number)
-        return words[number]
+    def word_of(word_id):
+        asked.append(word_id)
+        return words[word_id]
 
     spelled = SpelledVocabulary(len(words), word_of)
     for ids in ([2, 0, 2], [], [0, 3, 2]):
-        assert spelled[np.array(ids, dtype=np.int64)].tolist() == [original_row(words[number]) for number in ids]
+        assert spelled[np.array(ids, dtype=np.int64)].tolist() == [original_row(words[word_id]) for word_id in ids]
     assert asked == [0, 2, 3]
 
 
 def test_what_is_done_to_rows_does_not_change_the_vocabularys():
-    spelled = SpelledVocabulary(1, lambda number: "cat")
+    spelled = SpelledVocabulary(1, lambda word_id: "cat")
     spelled[np.array([0])][:] = 0
     assert spelled[np.array([0])].tolist() == [original_row("cat")]

@@ -30,22 +30,22 @@ def words():
 def test_a_bilstm_reads_each_sentence_as_if_it_were_alone(words):
     layer = ElmoTaskLSTM(3, 5, num_layers=2).eval()
     expected = torch.nn.LSTM(3, 5, num_layers=2, batch_first=True, bidirectional=True)
-    for number, directions in enumerate(zip(layer.forward_layers, layer.backward_layers, strict=True)):
+    for index, directions in enumerate(zip(layer.forward_layers, layer.backward_layers, strict=True)):
         for direction, suffix in zip(directions, ("", "_reverse"), strict=True):
             for name, parameter in direction.named_parameters():
-                setattr(expected, name.replace("l0", f"l{number}") + suffix, parameter)
-    found = layer(words, MASK)
-    assert found.shape == (4, 4, 10)
-    assert not found[~MASK].any()
+                setattr(expected, name.replace("l0", f"l{index}") + suffix, parameter)
+    output = layer(words, MASK)
+    assert output.shape == (4, 4, 10)
+    assert not output[~MASK].any()
     for row, length in enumerate(LENGTHS):
-        assert_close(found[row, :length], expected(words[row : row + 1, :length])[0][0])
+        assert_close(output[row, :length], expected(words[row : row + 1, :length])[0][0])
 
 
 def test_attention_is_the_softmax_of_products_over_the_words_that_are_there(words):
-    found = attend(words, words, MASK)
+    output = attend(words, words, MASK)
     for row, length in enumerate(LENGTHS):
         some = words[row, :length]
-        assert_close(found[row, :length], (some @ some.T).softmax(-1) @ some)
+        assert_close(output[row, :length], (some @ some.T).softmax(-1) @ some)
     assert not attend(words, words, torch.zeros_like(MASK)).any()
 
 
@@ -57,12 +57,12 @@ def test_biattention_integrates_a_word_and_what_it_attends_to(words):
 
 def test_the_sentences_of_a_pair_attend_to_each_other_and_to_no_other_pair(words):
     layer = ElmoCrossAttention(3, 5).eval()
-    found = layer(words, MASK)
-    assert found.shape == (4, 4, 10)
-    assert_close(layer(words[2:], MASK[2:]), found[2:])
+    output = layer(words, MASK)
+    assert output.shape == (4, 4, 10)
+    assert_close(layer(words[2:], MASK[2:]), output[2:])
     changed = words.clone()
     changed[0, 0] += 1
-    moved = (layer(changed, MASK) - found).abs().amax(dim=(1, 2))
+    moved = (layer(changed, MASK) - output).abs().amax(dim=(1, 2))
     assert (moved[:2] > 0).all()
     assert not moved[2:].any()
 
@@ -70,10 +70,10 @@ def test_the_sentences_of_a_pair_attend_to_each_other_and_to_no_other_pair(words
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision_weights_are_multiplied_in_fp32_on_a_cpu(words, dtype):
     layer = ElmoCrossAttention(3, 5).to(dtype).eval()
-    found, expected = layer(words, MASK), ElmoCrossAttention(3, 5).eval()
+    output, expected = layer(words, MASK), ElmoCrossAttention(3, 5).eval()
     expected.load_state_dict(layer.state_dict())
-    assert found.dtype == torch.float32
-    assert_close(found, expected(words, MASK))
+    assert output.dtype == torch.float32
+    assert_close(output, expected(words, MASK))
 
 
 def test_a_layer_equals_that_of_torch_and_has_its_gradients(words):
@@ -91,7 +91,7 @@ def test_a_highway_layer_is_the_formula_of_the_paper(words):
     layer = ElmoHighwayLSTMLayer(3, 5)
     layer.initialize()
     torch.nn.init.normal_(layer.bias)
-    found = layer(words)
+    output = layer(words)
     rows, places = layer.input_weight.split(5), layer.recurrent_weight.split(5)
     state = cell = torch.zeros(4, 5)
     for step in range(4):
@@ -102,20 +102,20 @@ def test_a_highway_layer_is_the_formula_of_the_paper(words):
         )
         cell = i.sigmoid() * c.tanh() + f.sigmoid() * cell
         state = r.sigmoid() * (o.sigmoid() * cell.tanh()) + (1 - r.sigmoid()) * (x @ rows[5].T)
-        assert_close(found[:, step], state)
+        assert_close(output[:, step], state)
 
 
 def test_alternating_layers_read_each_sentence_as_if_it_were_alone(words):
     layers = ElmoAlternatingLSTM(3, 5, num_layers=3).eval()
     for layer in layers.layers:
         layer.initialize()
-    found = layers(words, MASK)
-    assert not found[~MASK].any()
+    output = layers(words, MASK)
+    assert not output[~MASK].any()
     first, second, third = layers.layers
     for row, length in enumerate(LENGTHS):
         some = first(words[row : row + 1, :length])
         some = third(second(some.flip(1)).flip(1))
-        assert_close(found[row, :length], some[0])
+        assert_close(output[row, :length], some[0])
 
 
 def test_a_highway_layer_drops_the_same_values_of_the_state_at_every_word():
@@ -123,13 +123,13 @@ def test_a_highway_layer_drops_the_same_values_of_the_state_at_every_word():
     layer.initialize()
     same = torch.ones(2, 1, 3).expand(2, 6, 3)
     torch.manual_seed(0)
-    found = layer(same)
+    output = layer(same)
     torch.manual_seed(0)
     kept = torch.nn.functional.dropout(torch.ones(2, 5), 0.5)
     with torch.no_grad():
         layer.eval()
         layer.recurrent_weight.copy_(layer.recurrent_weight * kept[0])
-        assert_close(layer(same)[0], found[0])
+        assert_close(layer(same)[0], output[0])
 
 
 def test_a_maxout_layer_takes_the_largest_of_its_linear_functions():

@@ -84,8 +84,8 @@ def test_short_words_are_convolved_without_the_slots_of_long_ones(monkeypatch):
     embed.register_forward_pre_hook(lambda module, inputs: slots.append(inputs[0].shape[1]))
     letters = (30, 1, 8, 2)
     rows = torch.full((4, 50), 261)
-    for row, number in zip(rows, letters, strict=True):
-        row[: number + 2] = torch.tensor([259, *[7] * number, 260])
+    for row, letter_count in zip(rows, letters, strict=True):
+        row[: letter_count + 2] = torch.tensor([259, *[7] * letter_count, 260])
     vectors = encoder(rows, None)
     assert slots == [8 + 2 + 3, 30 + 2 + 3]
     for row, vector in zip(rows, vectors, strict=True):

@@ -19,7 +19,7 @@ def tokenizer():
     return ElmoTokenizer(vocab=VOCABULARY)
 
 
-def number(word):
+def word_id(word):
     return VOCABULARY.index(word) if word in VOCABULARY[3:] else UNK
 
 
@@ -36,7 +36,7 @@ def test_a_text_becomes_ids_rows_masks_and_offsets(tokenizer):
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, return_length=True)
     words = ["I", "do", "n't", "know", "Zyx", "."]
     assert encoded.data == {
-        "input_ids": [BOS, *map(number, words), EOS],
+        "input_ids": [BOS, *map(word_id, words), EOS],
         "char_ids": [BOS_ROW, *map(original_row, words), EOS_ROW],
         "token_type_ids": [0] * 8,
         "attention_mask": [1] * 8,
@@ -52,7 +52,7 @@ def test_a_text_becomes_ids_rows_masks_and_offsets(tokenizer):
 
 def test_what_is_not_wanted_is_left_out(tokenizer):
     assert set(tokenizer("I", return_token_type_ids=False, return_attention_mask=False)) == {"input_ids", "char_ids"}
-    assert tokenizer("I know", add_special_tokens=False)["input_ids"] == [number("I"), number("know")]
+    assert tokenizer("I know", add_special_tokens=False)["input_ids"] == [word_id("I"), word_id("know")]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\u3000 "])
@@ -104,7 +104,7 @@ def test_splitting_and_segmenter_say_what_a_word_is(options, words):
         pytest.importorskip("jieba")
     encoded = ElmoTokenizer(vocab=VOCABULARY, **options)(text := "I don't, 東京!", return_offsets_mapping=True)
     assert words_of(encoded) == [text[begin:end] for begin, end in encoded["offset_mapping"][1:-1]] == words
-    assert encoded["input_ids"][1:-1] == [number(word) for word in words]
+    assert encoded["input_ids"][1:-1] == [word_id(word) for word in words]
 
 
 def test_a_segmenter_that_loses_characters_is_refused():
@@ -131,7 +131,7 @@ def test_an_unknown_choice_is_refused(option):
 )
 def test_a_given_word_is_one_word(tokenizer, words):
     encoded = tokenizer(words, is_split_into_words=True, return_offsets_mapping=True)
-    assert encoded["input_ids"] == [BOS, *map(number, words), EOS]
+    assert encoded["input_ids"] == [BOS, *map(word_id, words), EOS]
     assert encoded["char_ids"] == [BOS_ROW, *map(original_row, words), EOS_ROW]
     assert encoded.word_ids() == [None, *range(len(words)), None]
     assert encoded["offset_mapping"] == [(0, 0), *[(0, len(word)) for word in words], (0, 0)]
@@ -257,7 +257,7 @@ def test_every_row_is_the_word_at_its_offsets(kind, text):
     places = [place for span in spans for place in span]
     assert places == sorted(places)
     assert all(words)
-    assert encoded["input_ids"] == [BOS, *map(number, words), EOS]
+    assert encoded["input_ids"] == [BOS, *map(word_id, words), EOS]
     assert encoded["char_ids"] == [BOS_ROW, *map(original_row, words), EOS_ROW]
 
 

@@ -35,10 +35,10 @@ SIZES = TINY | {"char_filters": [[1, 8], [2, 16], [3, 16]], "cell_size": 16, "pr
 class Sentences(Dataset):
     """Random words: the tag of each is its kind, the label of a sentence whether it has a verb."""
 
-    def __init__(self, number: int, task: str, seed: int):
+    def __init__(self, count: int, task: str, seed: int):
         generator = torch.Generator().manual_seed(seed)
         self.items = []
-        for _ in range(number):
+        for _ in range(count):
             kinds = torch.randint(0, 3, (int(torch.randint(1, 7, (1,), generator=generator)),), generator=generator)
             words = [
                 group[int(torch.randint(0, len(group), (1,), generator=generator))]
@@ -64,8 +64,8 @@ def new_head(task: str, **fields):
 
 
 def accuracy(prediction):
-    found, wanted = prediction.predictions.argmax(-1), prediction.label_ids
-    return {"accuracy": float((found == wanted)[wanted != -100].mean())}
+    predicted, wanted = prediction.predictions.argmax(-1), prediction.label_ids
+    return {"accuracy": float((predicted == wanted)[wanted != -100].mean())}
 
 
 def new_trainer(task: str, folder, model=None, **arguments) -> Trainer:
@@ -154,8 +154,8 @@ def test_a_language_model_learns_from_what_the_tokenizer_and_a_stock_collator_gi
 
 def test_predictions_are_logits_alone(tmp_path):
     trainer = new_trainer("tagging", tmp_path, new_head("tagging", tag_decoder="crf", output_hidden_states=True))
-    found = trainer.predict(Sentences(5, "tagging", seed=2))
-    assert found.predictions.shape[-1] == 3
+    prediction = trainer.predict(Sentences(5, "tagging", seed=2))
+    assert prediction.predictions.shape[-1] == 3
 
 
 PARALLEL = """
@@ -186,9 +186,9 @@ def test_two_processes_train_as_one_with_batches_twice_as_large(tmp_path):
         script.write_text(PARALLEL)
         folder.mkdir()
         launch(processes, [script, folder, batch_size])
-        return [json.loads((folder / f"process-{number}.json").read_text()) for number in range(processes)]
+        return [json.loads((folder / f"process-{process}.json").read_text()) for process in range(processes)]
 
     one, other = run(2, 8)
     assert one["weights"] == other["weights"]
-    (alone,) = run(1, 16)
-    assert one["losses"] == pytest.approx(alone["losses"], rel=1e-3)
+    (single,) = run(1, 16)
+    assert one["losses"] == pytest.approx(single["losses"], rel=1e-3)

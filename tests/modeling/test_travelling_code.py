@@ -18,13 +18,13 @@ IN_TRY = {"huggingface_hub", "safetensors", "jieba"}
 
 def imports(tree: ast.Module) -> list[tuple[str, bool]]:
     """The packages that a module imports, and whether inside `try:`."""
-    found = []
+    imported = []
 
     def walk(node: ast.AST, tried: bool):
         if isinstance(node, ast.Import):
-            found.extend((alias.name.split(".")[0], tried) for alias in node.names)
+            imported.extend((alias.name.split(".")[0], tried) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.append((str(node.module).split(".")[0], tried))
+            imported.append((str(node.module).split(".")[0], tried))
         for field, value in ast.iter_fields(node):
             inner = tried or (isinstance(node, ast.Try) and field == "body")
             for child in value if isinstance(value, list) else [value]:
@@ -32,7 +32,7 @@ def imports(tree: ast.Module) -> list[tuple[str, bool]]:
                     walk(child, inner)
 
     walk(tree, False)
-    return found
+    return imported
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -40,8 +40,8 @@ def share_of_spans_found(sentences, sentences_a_text):
             sentence, spans = ordinary_text(tokens)
             gold += [(start + len(text), end + len(text)) for start, end in spans]
             text += sentence
-        found = {span for _, span in TREEBANK.pre_tokenize_str(text)}
-        right += sum(span in found for span in gold)
+        actual = {span for _, span in TREEBANK.pre_tokenize_str(text)}
+        right += sum(span in actual for span in gold)
         total += len(gold)
     return right / total
 
@@ -123,12 +123,12 @@ CUTTERS += [word_pre_tokenizer(segmenter=lambda run: [run[:1], run[1:]])]
 @settings(max_examples=200)
 @given(TEXTS, st.sampled_from(CUTTERS))
 def test_every_character_is_in_exactly_one_word_in_order(text, pre_tokenizer):
-    found = pre_tokenizer.pre_tokenize_str(text)
-    assert all(word and word == text[start:end] for word, (start, end) in found)
-    assert all(end <= start for (_, (_, end)), (_, (start, _)) in itertools.pairwise(found))
-    assert not any(character in WHITE_SPACE for word, _ in found for character in word)
-    assert "".join(word for word, _ in found) == "".join(c for c in text if c not in WHITE_SPACE)
-    assert found == pre_tokenizer.pre_tokenize_str(text)
+    pieces = pre_tokenizer.pre_tokenize_str(text)
+    assert all(word and word == text[start:end] for word, (start, end) in pieces)
+    assert all(end <= start for (_, (_, end)), (_, (start, _)) in itertools.pairwise(pieces))
+    assert not any(character in WHITE_SPACE for word, _ in pieces for character in word)
+    assert "".join(word for word, _ in pieces) == "".join(c for c in text if c not in WHITE_SPACE)
+    assert pieces == pre_tokenizer.pre_tokenize_str(text)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_other_errors_pass_through_segmenter_errors():
 
 def test_jieba_cuts_chinese_words():
     pytest.importorskip("jieba")
-    found = words("IBM的工作，北京大学。", word_pre_tokenizer(segmenter="jieba"))
-    assert found == ["IBM", "的", "工作", "，", "北京大学", "。"]
+    pieces = words("IBM的工作，北京大学。", word_pre_tokenizer(segmenter="jieba"))
+    assert pieces == ["IBM", "的", "工作", "，", "北京大学", "。"]
 
 
 def test_missing_jieba_names_the_remedy(monkeypatch):

@@ -58,9 +58,9 @@ def needed(model: ElmoModel, char_ids: torch.Tensor) -> list[Product]:
 )
 def test_products_are_those_that_the_batch_needs(fields, make_model):
     model, char_ids = make_model(**fields), ids_of(SENTENCES)
-    found, expected = sorted(work(model, char_ids).products), sorted(needed(model, char_ids))
-    assert len(found) == len(expected)
-    for product, least in zip(found, expected, strict=True):
+    done, expected = sorted(work(model, char_ids).products), sorted(needed(model, char_ids))
+    assert len(done) == len(expected)
+    for product, least in zip(done, expected, strict=True):
         assert product[:2] == least[:2]
         assert least.rows <= product.rows <= -(-least.rows // MOST_FILLED) * MOST_FILLED
 
@@ -94,8 +94,8 @@ def test_characters_are_cut_behind_the_longest_word_and_the_widest_filter(longes
     slots = min(slots + 3, config.max_characters_per_token)
     counter = work(model, ids_of([["a", longest]]))
     words = len({"a", longest}) + 2
-    for product, (width, number) in zip(counter.products, config.char_filters, strict=False):
-        assert product == (width * config.char_embedding_size, number, words * (slots - width + 1))
+    for product, (width, count) in zip(counter.products, config.char_filters, strict=False):
+        assert product == (width * config.char_embedding_size, count, words * (slots - width + 1))
 
 
 def test_padding_costs_nothing(make_model):

@@ -54,11 +54,16 @@ def run_plan(plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _run(command: dict[str, Any], place: Path) -> dict[str, Any]:
     place.mkdir()
-    number = command.get("processes", 0)
+    processes = command.get("processes", 0)
     environments: list[dict[str, str]] = [{}]
-    if number:
-        shared = {"WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _port()}
-        ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in range(number)]
+    if processes:
+        shared = {
+            "WORLD_SIZE": processes,
+            "LOCAL_WORLD_SIZE": processes,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": _port(),
+        }
+        ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in range(processes)]
         environments = [{name: str(value) for name, value in (shared | rank).items()} for rank in ranks]
     children = [_fork(command, place / str(rank), environment) for rank, environment in enumerate(environments)]
     codes: dict[int, int] = {}
@@ -164,5 +169,5 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as temporary:
         commands = json.load(sys.stdin)
-        found = [_run(command, Path(temporary) / str(number)) for number, command in enumerate(commands)]
-    json.dump(found, sys.stdout)
+        results = [_run(command, Path(temporary) / str(index)) for index, command in enumerate(commands)]
+    json.dump(results, sys.stdout)

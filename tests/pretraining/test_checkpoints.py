@@ -36,11 +36,11 @@ def save(folder: Path, *steps: int) -> list[Path]:
 
 
 def test_a_complete_checkpoint_has_its_name_its_files_and_what_was_said_of_it(tmp_path):
-    found = complete(write_partial(tmp_path, 30), {"step": 30, "progress": {"words": 5}})
-    assert found == tmp_path / "step-00000030" == tmp_path / checkpoint_name(30)
-    assert is_complete(found)
-    assert {name: (found / name).read_bytes() for name in FILES} == FILES
-    manifest = read_manifest(found)
+    checkpoint = complete(write_partial(tmp_path, 30), {"step": 30, "progress": {"words": 5}})
+    assert checkpoint == tmp_path / "step-00000030" == tmp_path / checkpoint_name(30)
+    assert is_complete(checkpoint)
+    assert {name: (checkpoint / name).read_bytes() for name in FILES} == FILES
+    manifest = read_manifest(checkpoint)
     assert manifest["files"] == {
         name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in FILES.items()
     }
@@ -149,12 +149,12 @@ def test_the_same_step_again_replaces_the_first(tmp_path):
     save(tmp_path, 7)
     again = write_partial(tmp_path, 7, more=b"new")
     (again / "empty").unlink()
-    found = complete(again, {"step": 7, "again": True})
-    assert is_complete(found)
-    assert checkpoints(tmp_path) == [found]
-    assert read_manifest(found)["again"]
-    assert (found / "more").read_bytes() == b"new"
-    assert not (found / "empty").exists()
+    checkpoint = complete(again, {"step": 7, "again": True})
+    assert is_complete(checkpoint)
+    assert checkpoints(tmp_path) == [checkpoint]
+    assert read_manifest(checkpoint)["again"]
+    assert (checkpoint / "more").read_bytes() == b"new"
+    assert not (checkpoint / "empty").exists()
 
 
 @pytest.mark.parametrize("name", [name for name, content in FILES.items() if content])

@@ -80,9 +80,9 @@ def by_hand(model: ElmoForPreTraining, documents: list[list[str]], carry_state: 
     return Perplexity(math.exp(means["forward"]), math.exp(means["backward"]), targets)
 
 
-def assert_same(found: Perplexity, expected: Perplexity):
-    assert tuple(found) == pytest.approx(tuple(expected), rel=1e-7, nan_ok=True)
-    assert found.targets == expected.targets
+def assert_same(actual: Perplexity, expected: Perplexity):
+    assert tuple(actual) == pytest.approx(tuple(expected), rel=1e-7, nan_ok=True)
+    assert actual.targets == expected.targets
 
 
 SENTENCES = st.lists(st.sampled_from([*WORDS, "dog", "<S>", "</S>", "猫"]), min_size=1, max_size=7).map(" ".join)
@@ -104,18 +104,18 @@ def test_perplexity_is_that_of_every_sentence_by_hand(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "STREAMS", streams)
         patch.setattr(evaluation, "WINDOW", window)
-        found = perplexity(model, ENCODE, Corpus(path), carry_state=carry_state)
-    assert_same(found, by_hand(model, documents, carry_state))
-    assert found.targets == sum(len(sentence.split()) + 1 for document in documents for sentence in document)
+        result = perplexity(model, ENCODE, Corpus(path), carry_state=carry_state)
+    assert_same(result, by_hand(model, documents, carry_state))
+    assert result.targets == sum(len(sentence.split()) + 1 for document in documents for sentence in document)
 
 
 @pytest.mark.parametrize("carry_state", [False, True])
 def test_in_single_precision_perplexity_is_the_same(corpus, carry_state):
-    found, expected = (
+    result, expected = (
         perplexity(model, ENCODE, corpus(TEXT), carry_state=carry_state)
         for model in (language_model().float(), language_model())
     )
-    assert tuple(found) == pytest.approx(tuple(expected), rel=1e-4)
+    assert tuple(result) == pytest.approx(tuple(expected), rel=1e-4)
 
 
 def test_a_carried_state_matters(corpus):
@@ -128,19 +128,19 @@ def test_a_carried_state_matters(corpus):
 def test_a_carried_state_ends_with_its_document(corpus, monkeypatch):
     """…also where one stream reads all documents."""
     monkeypatch.setattr(evaluation, "STREAMS", 1)
-    alone = [[sentence] for document in TEXT for sentence in document]
-    found = perplexity(language_model(), ENCODE, corpus(alone), carry_state=True)
-    assert_same(found, by_hand(language_model(), alone, carry_state=False))
+    single_sentences = [[sentence] for document in TEXT for sentence in document]
+    result = perplexity(language_model(), ENCODE, corpus(single_sentences), carry_state=True)
+    assert_same(result, by_hand(language_model(), single_sentences, carry_state=False))
 
 
 @pytest.mark.parametrize("carry_state", [False, True])
 @pytest.mark.parametrize("directions", ["forward", "backward"])
 def test_a_direction_that_a_model_lacks_has_no_perplexity(corpus, directions, carry_state):
     model = language_model(directions=directions)
-    found = perplexity(model, ENCODE, corpus(TEXT), carry_state=carry_state)
-    assert_same(found, by_hand(model, TEXT, carry_state))
-    assert math.isnan(found.backward if directions == "forward" else found.forward)
-    assert math.isnan(found.mean)
+    result = perplexity(model, ENCODE, corpus(TEXT), carry_state=carry_state)
+    assert_same(result, by_hand(model, TEXT, carry_state))
+    assert math.isnan(result.backward if directions == "forward" else result.forward)
+    assert math.isnan(result.mean)
 
 
 @pytest.mark.parametrize("token_inputs", ["words", "both"])
@@ -205,9 +205,9 @@ def test_evaluation_stops_after_enough_words_and_reports_them(corpus, monkeypatc
     monkeypatch.setattr(evaluation, "STREAMS", 2)
     monkeypatch.setattr(evaluation, "WINDOW", 3)
     text, reports = corpus([["the cat sat ."] * 40] * 2), []
-    found = perplexity(language_model(), ENCODE, text, max_targets=20, report=reports.append)
+    result = perplexity(language_model(), ENCODE, text, max_targets=20, report=reports.append)
     assert reports == [6, 6, 6, 6]
-    assert found.targets == 24
+    assert result.targets == 24
     everything = perplexity(language_model(), ENCODE, text, report=reports.append)
     assert everything.targets == sum(reports) - 24 == 400
     assert perplexity(language_model(), ENCODE, text, max_targets=10**9) == everything

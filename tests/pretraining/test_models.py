@@ -128,7 +128,7 @@ def test_known_words_keep_ids_and_weights_and_new_ones_come_behind(softmax_type)
 @pytest.mark.parametrize("softmax_type", KINDS)
 def test_new_words_start_as_rare_ones(softmax_type):
     model, tokenizer = language_model(softmax_type=softmax_type)
-    larger, _ = extended(model, tokenizer, [f"new{number}" for number in range(200)])
+    larger, _ = extended(model, tokenizer, [f"new{index}" for index in range(200)])
     layer = larger.softmax.tails[-1][1] if softmax_type == "adaptive" else larger.softmax
     assert (layer.bias[-200:] == layer.bias[:-200].min()).all()
     new = layer.weight[-200:]
@@ -174,8 +174,8 @@ def test_an_extended_tokenizer_cuts_text_as_before():
         _, wider = extended(model, tokenizer, ["dog"])
         text = "the cat didn't see 猫が好き <S>"
         assert wider.tokenize(text) == tokenizer.tokenize(text)
-        filled = {"padding": "max_length", "truncation": True, "max_length": options.get("model_max_length", 40)}
-        assert wider(text, **filled)["char_ids"] == tokenizer(text, **filled)["char_ids"]
+        padding = {"padding": "max_length", "truncation": True, "max_length": options.get("model_max_length", 40)}
+        assert wider(text, **padding)["char_ids"] == tokenizer(text, **padding)["char_ids"]
         assert wider.model_max_length == tokenizer.model_max_length
         assert wider.special_tokens_map == tokenizer.special_tokens_map
 

@@ -88,8 +88,8 @@ def test_a_finished_run_is_a_model_folder_that_the_auto_classes_load(begin, text
 def test_a_finished_run_has_a_card_with_its_perplexity(begin, text, tmp_path):
     result = begin(tmp_path / "run", heldout=[text], steps=5).train()
     card = ModelCard.load(tmp_path / "run" / "README.md")
-    found = [round(value, 2) for value in (result.forward, result.backward)]
-    assert [value.metric_value for value in card.data.eval_results] == found
+    rounded = [round(value, 2) for value in (result.forward, result.backward)]
+    assert [value.metric_value for value in card.data.eval_results] == rounded
     assert "\n# run\n" in card.content
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "run").iterdir() if path.is_file()}
     assert len(modes) == 1  # weights are for the same eyes as the rest

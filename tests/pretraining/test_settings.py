@@ -159,5 +159,5 @@ def test_what_is_frozen_is_not_optimised(optimizer):
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
     model[0].requires_grad_(False)
     stepper = PretrainingSettings(optimizer=optimizer).build_optimizer(model)
-    found = [parameter for group in stepper.param_groups for parameter in group["params"]]
-    assert [id(parameter) for parameter in found] == [id(parameter) for parameter in model[1].parameters()]
+    parameters = [parameter for group in stepper.param_groups for parameter in group["params"]]
+    assert [id(parameter) for parameter in parameters] == [id(parameter) for parameter in model[1].parameters()]

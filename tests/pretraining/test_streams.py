@@ -32,7 +32,7 @@ class Shards:
     """A corpus in memory: for each shard its documents."""
 
     def __init__(self, documents: list[list[Document]], max_reads: int = 10**9):
-        self.shards = [f"shard {number}" for number in range(len(documents))]
+        self.shards = [f"shard {index}" for index in range(len(documents))]
         self._documents, self._reads_left = documents, max_reads
 
     def documents(self, shard: int, start: int = 0):
@@ -54,7 +54,7 @@ def streams_of(
 
 def numbered(count: int, sentences: int = 1, shards: int = 1) -> list[list[Document]]:
     """Documents that say which they are."""
-    documents = [[f"d{number} s{line}" for line in range(sentences)] for number in range(count)]
+    documents = [[f"d{index} s{line}" for line in range(sentences)] for index in range(count)]
     return [documents[shard::shards] for shard in range(shards)]
 
 
@@ -101,24 +101,24 @@ def read_back(windows: list[Window]) -> list[list[Step]]:
             assert torch.equal(is_step, rows.any(dim=-1))
             assert (ids[~is_step] == TOKENIZER.pad_token_id).all()
         assert not window.state_resets[~is_step].any()
-        for number, place in is_step.nonzero().tolist():
+        for stream, place in is_step.nonzero().tolist():
             step = []
             for side in ("", "backward_"):
-                step.append(getattr(window, f"{side}char_ids")[number, place].numpy().tobytes())
-                step += [getattr(window, f"{side}{name}")[number, place].item() for name in ("input_ids", "labels")]
-            streams[number].append(tuple(step))
+                step.append(getattr(window, f"{side}char_ids")[stream, place].numpy().tobytes())
+                step += [getattr(window, f"{side}{name}")[stream, place].item() for name in ("input_ids", "labels")]
+            streams[stream].append(tuple(step))
     return streams
 
 
 def documents_in(steps: list[Step], by_first_word: dict[bytes, int], wanted: list[list[Step]]) -> list[int]:
     """The numbers of the documents that a stream consists of, told by their first words; each must be there whole."""
-    found, place = [], 0
+    indices, place = [], 0
     while place < len(steps):
-        number = by_first_word[steps[place + 1][0]]
-        assert steps[place : place + len(wanted[number])] == wanted[number]
-        found.append(number)
-        place += len(wanted[number])
-    return found
+        index = by_first_word[steps[place + 1][0]]
+        assert steps[place : place + len(wanted[index])] == wanted[index]
+        indices.append(index)
+        place += len(wanted[index])
+    return indices
 
 
 UNKNOWN = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=14)
@@ -128,7 +128,7 @@ DOCUMENTS = st.lists(st.lists(SENTENCES, min_size=1, max_size=3), min_size=1, ma
 
 def shards_of(documents: list[Document], num_shards: int) -> list[list[Document]]:
     """The documents over shards, each with a first word of its own."""
-    marked = [[f"d{number} {first}", *others] for number, (first, *others) in enumerate(documents)]
+    marked = [[f"d{index} {first}", *others] for index, (first, *others) in enumerate(documents)]
     return [marked[shard::num_shards] for shard in range(num_shards)]
 
 
@@ -156,8 +156,8 @@ def test_every_word_and_closing_boundary_is_predicted_once_an_epoch(
     shards = shards_of(documents, num_shards)
     marked = list(chain.from_iterable(shards))
     wanted = [document_steps(document) for document in marked]
-    by_first_word = {steps[1][0]: number for number, steps in enumerate(wanted)}
-    found = []
+    by_first_word = {steps[1][0]: index for index, steps in enumerate(wanted)}
+    read = []
     with mock.patch.object(streams_module, "SENTENCES_AT_ONCE", at_once):
         for process in range(num_processes):
             streams = streams_of(
@@ -169,8 +169,8 @@ def test_every_word_and_closing_boundary_is_predicted_once_an_epoch(
                 process=(process, num_processes),
             )
             for steps in read_back(windows_of(streams)):
-                found += documents_in(steps, by_first_word, wanted)
-    assert Counter(found) == dict.fromkeys(range(len(marked)), epochs)
+                read += documents_in(steps, by_first_word, wanted)
+    assert Counter(read) == dict.fromkeys(range(len(marked)), epochs)
 
 
 def test_a_sentence_as_both_directions_read_and_predict_it():
@@ -249,8 +249,8 @@ def test_a_tokenizer_that_takes_marks_for_boundaries_is_overruled():
 def test_a_tokenizer_that_pads_on_the_left_gives_the_same_steps():
     tokenizer = ElmoTokenizer(vocab=["<S>", "</S>", "<UNK>", *KNOWN], max_characters_per_token=12, padding_side="left")
     sentences = ["the cat sat", "cat"]
-    for found, expected in zip(SentenceEncoder(tokenizer, True)(sentences)[0], ENCODE(sentences)[0], strict=True):
-        assert np.array_equal(found, expected)
+    for actual, expected in zip(SentenceEncoder(tokenizer, True)(sentences)[0], ENCODE(sentences)[0], strict=True):
+        assert np.array_equal(actual, expected)
 
 
 # ---- epochs, shards, processes
@@ -269,13 +269,13 @@ def read_epochs(reader: Reader) -> dict[int, list[str]]:
 @given(st.integers(1, 20), st.integers(1, 6), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9))
 def test_processes_read_disjoint_documents_and_together_the_text_in_each_epoch(count, shards, processes, epochs, seed):
     documents = numbered(count, shards=shards)
-    alone = read_epochs(reader_of(documents, epochs=epochs, seed=seed))
-    for number in range(epochs):
-        assert sorted(alone[number]) == sorted(f"d{document} s0" for document in range(count))
+    whole = read_epochs(reader_of(documents, epochs=epochs, seed=seed))
+    for epoch in range(epochs):
+        assert sorted(whole[epoch]) == sorted(f"d{document} s0" for document in range(count))
     for process in range(processes):
         options = {"epochs": epochs, "seed": seed, "process": process, "num_processes": processes}
-        found = read_epochs(reader_of(documents, **options))
-        assert found == {number: part for number in range(epochs) if (part := alone[number][process::processes])}
+        shares = read_epochs(reader_of(documents, **options))
+        assert shares == {epoch: part for epoch in range(epochs) if (part := whole[epoch][process::processes])}
 
 
 def test_the_order_of_shards_depends_on_seed_and_epoch_only():
@@ -288,11 +288,11 @@ def test_the_order_of_shards_depends_on_seed_and_epoch_only():
 
 
 def test_documents_of_a_shard_stay_in_their_order():
-    found = read_epochs(reader_of(numbered(12, shards=3), seed=1))[0]
+    lines = read_epochs(reader_of(numbered(12, shards=3), seed=1))[0]
     for shard in range(3):
-        wanted = [f"d{number} s0" for number in range(shard, 12, 3)]
-        start = found.index(wanted[0])
-        assert found[start : start + 4] == wanted
+        wanted = [f"d{index} s0" for index in range(shard, 12, 3)]
+        start = lines.index(wanted[0])
+        assert lines[start : start + 4] == wanted
 
 
 def test_without_a_number_of_epochs_the_text_never_ends():
@@ -364,9 +364,9 @@ def test_a_stored_position_gives_the_same_windows(
         for _ in range(8):
             expected = straight.take()
             for other in (fresh, used):
-                found = other.take()
-                assert (found is None) == (expected is None)
-                assert expected is None or same(found, expected)
+                batch = other.take()
+                assert (batch is None) == (expected is None)
+                assert expected is None or same(batch, expected)
             assert fresh.state_dict() == straight.state_dict()
 
 
@@ -442,12 +442,12 @@ def test_some_sentences_set_the_state_back_reproducibly(reset_documents):
         )
         return resets_and_starts(streams)
 
-    found, starts = resets()
-    assert not (found & ~starts).any()
-    assert 320 < found.sum() < 480  # of 800; the standard deviation is 14
-    assert torch.equal(found, resets()[0])
-    assert not torch.equal(found, resets(seed=2)[0])
-    assert not torch.equal(found[:4], resets(process=1)[0][:4])
+    reset, starts = resets()
+    assert not (reset & ~starts).any()
+    assert 320 < reset.sum() < 480  # of 800; the standard deviation is 14
+    assert torch.equal(reset, resets()[0])
+    assert not torch.equal(reset, resets(seed=2)[0])
+    assert not torch.equal(reset[:4], resets(process=1)[0][:4])
 
 
 # ---- too little text
@@ -461,11 +461,11 @@ def test_a_stream_without_a_document_is_refused():
 
 
 @pytest.mark.parametrize("epochs", [1, 2, None])
-@pytest.mark.parametrize(("documents", "num_streams", "found"), [(5, 3, 2), (1, 1, 0)])
-def test_a_process_without_documents_for_its_streams_is_refused(epochs, documents, num_streams, found):
+@pytest.mark.parametrize(("documents", "num_streams", "count"), [(5, 3, 2), (1, 1, 0)])
+def test_a_process_without_documents_for_its_streams_is_refused(epochs, documents, num_streams, count):
     """Not filled up from the next epoch, and never sought in one epoch after the other."""
     reader = Reader(Shards(numbered(documents), max_reads=9), epochs=epochs, seed=0, process=1, num_processes=2)
-    with pytest.raises(TextError, match=f"^The text has {found} documents for each of 2 processes, fewer than the"):
+    with pytest.raises(TextError, match=f"^The text has {count} documents for each of 2 processes, fewer than the"):
         Streams(reader, ENCODE, streams=num_streams, window=4).take()
 
 

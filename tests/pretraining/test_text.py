@@ -103,7 +103,7 @@ def test_documents_come_back_as_they_were_written(
 
 @given(st.lists(st.integers(1, 9)), st.integers(1, 4), st.integers(0, 9))
 def test_cutting_long_documents_loses_nothing(tmp_path_factory, lengths, max_sentences, start):
-    documents = [[f"{number}.{line}" for line in range(length)] for number, length in enumerate(lengths)]
+    documents = [[f"{index}.{line}" for line in range(length)] for index, length in enumerate(lengths)]
     path = tmp_path_factory.getbasetemp() / "cut"
     path.write_text("\n\n".join(map("\n".join, documents)), "utf-8")
     corpus = Corpus(path, max_sentences=max_sentences)
@@ -401,7 +401,7 @@ def test_the_split_of_a_saved_dictionary_is_chosen(saved):
 
 
 def test_many_rows_are_read_in_order_and_reported(saved):
-    rows = [f"row {number}" for number in range(1234)]
+    rows = [f"row {index}" for index in range(1234)]
     corpus, reports = Corpus(saved(train={"text": rows})), []
     assert list(corpus.documents(0, report=reports.append)) == [[row] for row in rows]
     assert sum(reports) == corpus.size
@@ -453,7 +453,7 @@ def test_without_the_library_the_remedy_is_named(saved, monkeypatch):
 @pytest.mark.parametrize("columns_are_known", [True, False])
 def test_the_name_of_a_dataset_is_streamed(datasets, monkeypatch, source, name, config, columns_are_known):
     def stream():
-        yield from ({"id": number, "text": row} for number, row in enumerate(ROWS))
+        yield from ({"id": index, "text": row} for index, row in enumerate(ROWS))
 
     features = datasets.Features({"id": datasets.Value("int64"), "text": datasets.Value("string")})
     stored = datasets.IterableDataset.from_generator(stream, features=features if columns_are_known else None)

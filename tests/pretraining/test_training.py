@@ -53,12 +53,12 @@ def assert_same_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Ten
     assert [name for name in one if not torch.equal(one[name], other[name])] == []
 
 
-def before_step(trainer, number: int, action):
+def before_step(trainer, step_number: int, action):
     """Has `action` called before the step of this number, counted from 1."""
     step = trainer.step
 
     def wrapped():
-        if trainer.progress.step + 1 == number:
+        if trainer.progress.step + 1 == step_number:
             action()
         return step()
 
@@ -96,11 +96,11 @@ def test_an_estimate_of_words_and_time_is_printed_when_the_first_steps_have_been
     trainer = tiny_pretrainer(tmp_path / "run", text, steps=30, epochs=None, show_progress=True)
     words = trainer.train().words
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("estimate: ")]
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"estimate: ([\d,]+) words/s, ([\d,]+) words per hour; 30 steps are ([\d,]+) words and take 00:00 from now, .*",
         line,
     )
-    per_second, per_hour, total = (int(number.replace(",", "")) for number in found.groups())
+    per_second, per_hour, total = (int(value.replace(",", "")) for value in match.groups())
     assert per_hour == pytest.approx(3600 * per_second, abs=1800)
     assert total == words
 
@@ -114,7 +114,7 @@ def test_a_short_run_prints_no_estimate(text, tmp_path, capsys):
 def test_a_model_of_one_direction_records_that_directions_perplexity(text, tmp_path, direction):
     model = tiny_language_model(directions=direction)
     tiny_pretrainer(tmp_path / "run", text, heldout=text, model=model, steps=2, epochs=None, evaluate_every=2).train()
-    (record,) = (found for found in read_history(tmp_path / "run" / "history.jsonl") if "heldout_words" in found)
+    (record,) = (entry for entry in read_history(tmp_path / "run" / "history.jsonl") if "heldout_words" in entry)
     assert record.keys() == {"step", f"{direction}_perplexity", "heldout_words"}
 
 
@@ -126,12 +126,14 @@ def test_an_epoch_predicts_every_word_and_boundary_once(text, tmp_path):
 
 @pytest.mark.medium
 def test_accumulated_windows_make_one_update(text, tmp_path):
-    found = {
+    progresses = {
         windows: tiny_pretrainer(tmp_path / str(windows), text, epochs=1, total_steps=10, accumulate=windows).train()
         for windows in (1, 2, 3, 100)
     }
-    assert [found[windows].step for windows in (2, 3, 100)] == [-(-found[1].step // windows) for windows in (2, 3, 100)]
-    assert {progress.words for progress in found.values()} == {count_targets(DOCUMENTS)}
+    assert [progresses[windows].step for windows in (2, 3, 100)] == [
+        -(-progresses[1].step // windows) for windows in (2, 3, 100)
+    ]
+    assert {progress.words for progress in progresses.values()} == {count_targets(DOCUMENTS)}
 
 
 def test_accumulated_windows_give_the_mean_over_their_words(text, tmp_path):
@@ -142,7 +144,7 @@ def test_accumulated_windows_give_the_mean_over_their_words(text, tmp_path):
             tmp_path / str(windows), text, model=model, steps=1, accumulate=windows, window=width, reset_probability=0.0
         )
         optimizer, gradients = trainer.optimizer.optimizer, {}
-        optimizer.register_step_pre_hook(lambda *_, found=gradients, of=model: found.update(gradients_of(of)))
+        optimizer.register_step_pre_hook(lambda *_, stored=gradients, of=model: stored.update(gradients_of(of)))
         results.append((trainer.step(), gradients))
     (whole, whole_gradients), *others = results
     for result, gradients in others:
@@ -163,10 +165,10 @@ def test_the_learning_rate_follows_the_schedule(text, tmp_path, recipe):
         tmp_path / "run", text, **(settings | {"steps": 10, "epochs": None, "learning_rate": 0.1})
     )
     trainer.train()
-    found = [record["learning_rate"] for record in read_history(tmp_path / "run" / "history.jsonl")]
-    assert found == [trainer.settings.learning_rate_at(step, 10) for step in range(10)]
+    rates = [record["learning_rate"] for record in read_history(tmp_path / "run" / "history.jsonl")]
+    assert rates == [trainer.settings.learning_rate_at(step, 10) for step in range(10)]
     expected = [1 / 3, 2 / 3, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2] if recipe == "modern" else [1] * 10
-    assert found == pytest.approx([0.1 * share for share in expected])
+    assert rates == pytest.approx([0.1 * share for share in expected])
 
 
 @pytest.mark.parametrize(("loss_scale", "clip_norm"), [(1.0, 1e9), (20.0, 1e9), (1.0, 0.01), (20.0, 0.01)])
@@ -175,11 +177,11 @@ def test_the_gradients_norm_is_recorded_before_and_bounded_after(text, tmp_path,
     trainer = tiny_pretrainer(tmp_path / "run", text, steps=1, clip_norm=clip_norm, loss_scale=loss_scale)
     applied = {}
     trainer.optimizer.optimizer.register_step_pre_hook(lambda *_: applied.update(gradients_of(trainer.unwrapped)))
-    found = trainer.step()
-    assert found.loss == expected.loss
-    assert found.gradient_norm == pytest.approx(loss_scale * expected.gradient_norm, rel=1e-5)
+    result = trainer.step()
+    assert result.loss == expected.loss
+    assert result.gradient_norm == pytest.approx(loss_scale * expected.gradient_norm, rel=1e-5)
     norm = math.sqrt(sum(gradient.square().sum().item() for gradient in applied.values()))
-    assert norm == pytest.approx(min(clip_norm, found.gradient_norm), rel=1e-3)
+    assert norm == pytest.approx(min(clip_norm, result.gradient_norm), rel=1e-3)
 
 
 def test_the_length_of_the_schedule_must_be_known(text, tmp_path):
@@ -205,11 +207,11 @@ def test_the_history_has_loss_speed_and_full_softmax_perplexity_of_each_directio
     evaluations = [record for record in records if "forward_perplexity" in record]
     assert [record["step"] for record in evaluations] == [4, 8]
     model = trainer.unwrapped
-    found = perplexity(model, trainer.encode, Corpus(heldout))
+    result = perplexity(model, trainer.encode, Corpus(heldout))
     assert model.training
     assert model.softmax.num_samples  # of which the held-out perplexity knows nothing
     last = evaluations[-1]
-    assert (last["forward_perplexity"], last["backward_perplexity"], last["heldout_words"]) == tuple(found)
+    assert (last["forward_perplexity"], last["backward_perplexity"], last["heldout_words"]) == tuple(result)
 
 
 def test_a_recorded_loss_is_the_mean_since_the_record_before(text, tmp_path):
@@ -285,18 +287,18 @@ def test_a_resumed_run_repeats_the_uninterrupted_one_bit_for_bit(tmp_path, field
         again = trainer(folder, 1 + step)  # other weights to begin with
         torch.rand(step)  # and another random state
         assert again.resume()
-        assert recorded_losses(folder) == {number: loss for number, loss in losses.items() if number <= step}
+        assert recorded_losses(folder) == {done: loss for done, loss in losses.items() if done <= step}
         assert again.train().words == whole.progress.words
         assert recorded_losses(folder) == losses
         assert_same_weights(weights(again), weights(whole))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_the_step_end_saves_and_the_run_goes_on_exactly(text, tmp_path, number):
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_step_end_saves_and_the_run_goes_on_exactly(text, tmp_path, signum):
     whole = tiny_pretrainer(tmp_path / "whole", text, steps=9, log_every=4)
     whole.train()
     stopped = tiny_pretrainer(tmp_path / "run", text, steps=9, log_every=4)
-    before_step(stopped, 3, lambda: os.kill(os.getpid(), number))
+    before_step(stopped, 3, lambda: os.kill(os.getpid(), signum))
     handlers = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
     assert stopped.train().step == 3
     assert stopped.was_interrupted

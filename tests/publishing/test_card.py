@@ -73,8 +73,8 @@ def test_the_three_lines_of_use_run(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     exec(code, names)
-    found = names.get("vectors") or names.get("tags") or names.get("label")
-    assert found
+    printed = names.get("vectors") or names.get("tags") or names.get("label")
+    assert printed
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_the_mix_of_an_encoder_is_shown_if_it_has_learned_one(tmp_path):
 def test_a_converted_model_says_what_it_was(tmp_path):
     folder = saved(tmp_path / "model")
     files = {"weights": {"name": "weights.hdf5", "sha256": "1f0"}}
-    found = {"format": "bilm-hdf5", "files": files, "parameters": 93_600_864, "dtype": "float16"}
-    records_of(folder, conversion_json=found)
+    provenance = {"format": "bilm-hdf5", "files": files, "parameters": 93_600_864, "dtype": "float16"}
+    records_of(folder, conversion_json=provenance)
     card = write_card(folder).read_text()
     assert (
         "Converted from the format bilm-hdf5 with `elmo-hf convert`, 93,600,864 parameters, stored as float16" in card

@@ -15,10 +15,10 @@ def texts(picture: str) -> list[str]:
 
 
 def test_every_weight_is_in_the_picture_under_its_task_and_place():
-    found = texts(draw_mixes(MIXES))
-    assert found[:4] == ["Mixing weights", "layer 0", "layer 1", "layer 2"]
-    assert found[4:8] == ["pos & more, input", "0.70", "0.20", "0.10"]
-    assert found[-4:] == ["pos, output", "0.50", "0.25", "0.25"]
+    labels = texts(draw_mixes(MIXES))
+    assert labels[:4] == ["Mixing weights", "layer 0", "layer 1", "layer 2"]
+    assert labels[4:8] == ["pos & more, input", "0.70", "0.20", "0.10"]
+    assert labels[-4:] == ["pos, output", "0.50", "0.25", "0.25"]
 
 
 def test_more_weight_is_darker():

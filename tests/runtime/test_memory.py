@@ -8,11 +8,11 @@ from elmo_hf.runtime.memory import freeze_existing_objects
 class Loop:
     """Garbage that only Python's search for it finds."""
 
-    def __init__(self, found: list[str], name: str):
-        self.me, self._found, self._name = self, found, name
+    def __init__(self, freed: list[str], name: str):
+        self.me, self._freed, self._name = self, freed, name
 
     def __del__(self):
-        self._found.append(self._name)
+        self._freed.append(self._name)
 
 
 @pytest.fixture(autouse=True)
@@ -23,14 +23,14 @@ def nothing_frozen():
 
 
 def test_only_new_garbage_is_looked_for_within_and_all_of_it_behind():
-    found = []
-    Loop(found, "old")
+    freed = []
+    Loop(freed, "old")
     with freeze_existing_objects():
-        Loop(found, "new")
+        Loop(freed, "new")
         gc.collect()
-        assert found == ["new"]
+        assert freed == ["new"]
     gc.collect()
-    assert found == ["new", "old"]
+    assert freed == ["new", "old"]
 
 
 def test_what_somebody_else_has_frozen_stays_so():

@@ -27,8 +27,8 @@ def test_eight_threads_get_the_vectors_that_one_gets(monkeypatch, smallest):
     expected = [run(ids) for ids in char_ids]
     model.pack_weights()  # packed anew, by all threads at once
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(run, char_ids))
-    assert all(map(torch.equal, found, expected))
+        vectors = list(pool.map(run, char_ids))
+    assert all(map(torch.equal, vectors, expected))
 
 
 class Caller(threading.Thread):
@@ -116,7 +116,7 @@ def test_a_child_does_not_wait_for_calls_of_its_parent():
 
 def test_processors_that_share_a_core_count_as_one(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 4, 6}, raising=False)
-    for number, neighbours in {0: "0,4", 1: "1,5", 4: "0,4", 6: "2,6"}.items():
-        (tmp_path / str(number)).write_text(neighbours)
+    for cpu, neighbours in {0: "0,4", 1: "1,5", 4: "0,4", 6: "2,6"}.items():
+        (tmp_path / str(cpu)).write_text(neighbours)
     assert available_cores(f"{tmp_path}/{{}}") == 3
     assert available_cores(f"{tmp_path}/missing-{{}}") == 4

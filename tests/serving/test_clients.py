@@ -99,31 +99,31 @@ def test_openai_tries_again_after_a_full_queue():
 @pytest.mark.parametrize("path", ["", "/", "/embed", "/embed?model=toy"])
 def test_inference_client_gets_sentence_vectors(server, path):
     expected = toy_embedder().embed(TEXTS, pooling="mean")
-    found = inference(server, path).feature_extraction(TEXTS)
-    np.testing.assert_allclose(found, expected, **TOLERANCE)
+    vectors = inference(server, path).feature_extraction(TEXTS)
+    np.testing.assert_allclose(vectors, expected, **TOLERANCE)
     one = inference(server, path).feature_extraction(TEXTS[0], normalize=True, truncate=False)
     np.testing.assert_allclose(one, expected[:1] / np.linalg.norm(expected[0]), **TOLERANCE)
 
 
 def test_inference_client_gets_word_vectors(server):
-    found = inference(server, "/embed_all").feature_extraction(TEXTS[1])
-    np.testing.assert_allclose(found, [toy_embedder().embed(TEXTS[1:2])[0]], **TOLERANCE)
+    vectors = inference(server, "/embed_all").feature_extraction(TEXTS[1])
+    np.testing.assert_allclose(vectors, [toy_embedder().embed(TEXTS[1:2])[0]], **TOLERANCE)
 
 
 @pytest.mark.parametrize("path", ["/predict", "/predict?model=tagger", "/?model=tagger"])
 def test_inference_client_gets_tags(server, path):
-    found = inference(server, path).token_classification(TEXTS[1], ignore_labels=[])
-    assert [entry.word for entry in found] == [TEXTS[1][entry.start : entry.end] for entry in found]
-    assert {entry.entity for entry in found} <= {"O", "B-PER", "I-PER"}
+    entries = inference(server, path).token_classification(TEXTS[1], ignore_labels=[])
+    assert [entry.word for entry in entries] == [TEXTS[1][entry.start : entry.end] for entry in entries]
+    assert {entry.entity for entry in entries} <= {"O", "B-PER", "I-PER"}
     spans = inference(server, path).token_classification(TEXTS[1], aggregation_strategy="simple", ignore_labels=[])
     assert {entry.entity_group for entry in spans} <= {"O", "PER"}
     assert (spans[0].start, spans[-1].end) == (0, len(TEXTS[1]))
 
 
 def test_inference_client_gets_labels(server):
-    found = inference(server, "/?model=classifier").text_classification(TEXTS[0])
-    assert sorted(entry.label for entry in found) == ["LABEL_0", "LABEL_1", "LABEL_2"]
-    assert sum(entry.score for entry in found) == pytest.approx(1, abs=1e-5)
+    entries = inference(server, "/?model=classifier").text_classification(TEXTS[0])
+    assert sorted(entry.label for entry in entries) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert sum(entry.score for entry in entries) == pytest.approx(1, abs=1e-5)
 
 
 def test_inference_client_shows_our_messages(server):

@@ -68,7 +68,7 @@ def test_floats_in_json_are_exactly_those_in_base64(server):
 
 def test_the_models_own_sentence_pooling_is_the_default(embedder):
     embedder = toy_embedder()
-    embedder.fit_sentence_pooling([["bank", f"w{number}"] for number in range(200)])
+    embedder.fit_sentence_pooling([["bank", f"w{index}"] for index in range(200)])
     model = embedding_model()
     model.embedder, model.pooling = embedder, "sentence"
     with running([model]) as server:
@@ -121,14 +121,14 @@ def test_a_long_answer_comes_in_pieces(server, embedder):
 
 def test_a_model_is_chosen_in_the_body_or_in_the_query_and_the_first_is_the_default(server, embedder):
     other = toy_embedder(seed=1)
-    for found, expected in (
+    for response, expected in (
         (server.post("/embed", inputs="bank"), embedder),
         (server.post("/embed", inputs="bank", model="other"), other),
         (server.post("/embed?model=other", inputs="bank"), other),
         (server.post("/?model=other", inputs="bank"), other),
         (server.post("/", inputs="bank"), embedder),
     ):
-        np.testing.assert_allclose(found.json, expected.embed(["bank"], pooling="mean"), **TOLERANCE)
+        np.testing.assert_allclose(response.json, expected.embed(["bank"], pooling="mean"), **TOLERANCE)
 
 
 # ---- tags and labels

@@ -32,8 +32,8 @@ def test_many_clients_at_once_lose_nothing():
             own = slice(start, start + 1 + counts[client] % 7)
             try:
                 if kind == 3:
-                    found = server.post("/predict", inputs=texts[own], parameters={"ignore_labels": []}).json
-                    assert [[entry["word"] for entry in each] for each in found] == words[own]
+                    answers = server.post("/predict", inputs=texts[own], parameters={"ignore_labels": []}).json
+                    assert [[entry["word"] for entry in each] for each in answers] == words[own]
                 elif kind == 2:
                     for each, vector in zip(
                         server.post("/embed_all", inputs=texts[own]).json, vectors[own], strict=True
@@ -41,8 +41,8 @@ def test_many_clients_at_once_lose_nothing():
                         np.testing.assert_allclose(each, vector, rtol=0, atol=1e-5)
                 else:
                     entries = server.post("/v1/embeddings", input=texts[own], model="toy").json["data"]
-                    found = [entry["embedding"] for entry in entries]
-                    np.testing.assert_allclose(found, expected[own], rtol=0, atol=1e-5)
+                    answers = [entry["embedding"] for entry in entries]
+                    np.testing.assert_allclose(answers, expected[own], rtol=0, atol=1e-5)
             except Exception as error:
                 problems.append(error)
             counts[client] += 1

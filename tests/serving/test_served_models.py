@@ -61,7 +61,7 @@ def test_a_damaged_folder_is_named(saved, tmp_path):
 
 def test_the_pooling_is_that_of_sentences_if_the_model_has_it():
     embedder = toy_embedder()
-    embedder.fit_sentence_pooling([["bank", f"w{number}"] for number in range(200)])
+    embedder.fit_sentence_pooling([["bank", f"w{index}"] for index in range(200)])
     assert EmbeddingModel("toy", embedder, LIMITS).pooling == "sentence"
     assert EmbeddingModel("toy", toy_embedder(), LIMITS).pooling == "mean"
 
@@ -95,12 +95,12 @@ def test_words_of_one_entity_are_joined():
     tags = ["B-PER", "I-PER", "B-PER", "O", "I-LOC", "NOUN", "NOUN"]
     (sentence,) = toy_embedder().tokenize(["Anna May Bob saw New York city"])
     tagged = TaggedText(sentence, tags, [0.5, 1.0, 0.5, 0.5, 0.5, 0.25, 0.75])
-    found = tagged_words(tagged, PredictParameters(aggregation_strategy="simple"))
-    assert [(entry["entity_group"], entry["word"], entry["score"]) for entry in found] == [
+    entries = tagged_words(tagged, PredictParameters(aggregation_strategy="simple"))
+    assert [(entry["entity_group"], entry["word"], entry["score"]) for entry in entries] == [
         ("PER", "Anna May", 0.75),
         ("PER", "Bob", 0.5),
         ("LOC", "New", 0.5),
         ("NOUN", "York city", 0.5),
     ]
-    for entry in found:
+    for entry in entries:
         assert sentence.text[entry["start"] : entry["end"]] == entry["word"]

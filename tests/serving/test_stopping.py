@@ -61,8 +61,8 @@ def test_an_idle_connection_does_not_delay_the_stop():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_command_under_load_without_losing_an_answer(tmp_path, number):
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_command_under_load_without_losing_an_answer(tmp_path, signum):
     folder = tmp_path / "toy"
     tiny_model().save_pretrained(folder)
     TOKENIZER.save_pretrained(folder)
@@ -74,10 +74,10 @@ def test_a_signal_stops_the_command_under_load_without_losing_an_answer(tmp_path
         announced = re.fullmatch(r"Serving toy \(embedding\) on (http://127.0.0.1:\d+) .*\n", server.stdout.readline())
         if (shown := Path(f"/proc/{server.pid}/cmdline")).exists():  # what `ps` shows
             assert b"a-secret" not in shown.read_bytes()
-        clients = [Client(announced[1], number) for number in range(8)]
+        clients = [Client(announced[1], index) for index in range(8)]
         for client in clients:
             client.enough.wait(PATIENCE)
-        server.send_signal(number)
+        server.send_signal(signum)
         output, errors = server.communicate(timeout=PATIENCE)
         for client in clients:
             client.thread.join(PATIENCE)
@@ -95,8 +95,8 @@ def test_a_signal_stops_the_command_under_load_without_losing_an_answer(tmp_path
 class Client:
     """Asks for one text again and again, until the server takes no more connections; each answer must be whole."""
 
-    def __init__(self, url: str, number: int):
-        self.url, self.text = url, f"the bank {number}"
+    def __init__(self, url: str, index: int):
+        self.url, self.text = url, f"the bank {index}"
         self.answers, self.problems = [], []
         self.enough = threading.Event()
         self.thread = threading.Thread(target=self._ask, daemon=True)

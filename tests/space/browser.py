@@ -59,8 +59,8 @@ class Visitor:
 
     def one(self, selector: str) -> WebElement:
         """The only element of a selector that can be seen."""
-        (found,) = self.all(selector)
-        return found
+        (element,) = self.all(selector)
+        return element
 
     def field(self, label: str) -> WebElement:
         """The text field with a label that begins so."""

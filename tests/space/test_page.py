@@ -205,9 +205,9 @@ def test_two_visitors_at_once_both_get_their_own_answers(address, visitor):
 
     try:
         with ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(visit, (visitor, other), (WORDS, WORDS[::-1])))
-        assert found[0] == found[1]
-        assert all(text.count(word) >= 10 for word, text in found[0].items())
+            texts = list(pool.map(visit, (visitor, other), (WORDS, WORDS[::-1])))
+        assert texts[0] == texts[1]
+        assert all(text.count(word) >= 10 for word, text in texts[0].items())
         assert visitor.errors() == other.errors() == []
     finally:
         other.close()

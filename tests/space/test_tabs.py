@@ -82,9 +82,9 @@ def test_a_word_is_found_in_any_case_and_missing_words_are_named(model):
 
 @pytest.mark.medium
 def test_neighbours_come_from_the_text_in_order(model):
-    found = find_neighbours(model, BANK, same_word=True, distinct=False)
-    assert {use.word for _, use in found} == {"bank"}
-    assert [cosine for cosine, _ in found] == sorted((cosine for cosine, _ in found), reverse=True)
+    neighbours = find_neighbours(model, BANK, same_word=True, distinct=False)
+    assert {use.word for _, use in neighbours} == {"bank"}
+    assert [cosine for cosine, _ in neighbours] == sorted((cosine for cosine, _ in neighbours), reverse=True)
     assert len({use.word for _, use in find_neighbours(model, BANK, same_word=False, distinct=True)}) == 10
     assert "does not contain this word" in answer_neighbours(model, "a **zebra** there", True, False)
 
