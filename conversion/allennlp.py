@@ -185,8 +185,8 @@ def read_archive(path: str | os.PathLike) -> Archive:
 
 class _BoundedFile:
     """
-    What `tarfile` reads of an archive, up to the size that its content may have: every read is refused before memory is
-    taken for it, be it of a member, of a long name or of any other header.
+    What `tarfile` reads of an archive, up to the size that its content may have. A read beyond it is refused before
+    memory is allocated, whether it is of a member, of a long name or of any other header.
 
     Args:
         file: The archive, decompressed.

@@ -32,11 +32,11 @@ CHARACTERS_PER_WORD, CHARACTER_ROWS = 50, 262  # of the indexer `elmo_characters
 
 class LanguageModelArchive(NamedTuple):
     """
-    What an archive says, without its numbers.
+    What an archive says about the model, without the weights.
 
     Attributes:
-        config, tokenizer: Of the model that it becomes.
-        embedder: What precedes the names of the tensors of the character encoder.
+        config, tokenizer: Those of the model that it becomes.
+        embedder: The prefix of the names of the character encoder's tensors.
     """
 
     config: ElmoConfig
@@ -53,7 +53,7 @@ def read_language_model(
     experiment: dict[str, Any], vocabulary: bytes | None, tensors: Mapping[str, torch.Tensor], source
 ) -> LanguageModelArchive:
     """
-    Config and tokenizer of an archive. Refuses what is no ELMo.
+    Config and tokenizer of an archive. Refuses archives that hold no ELMo.
 
     Args:
         experiment: The content of `config.json`.
@@ -64,7 +64,7 @@ def read_language_model(
     if not any(name.startswith(CONTEXTUALIZER) for name in tensors):
         raise ConversionError(
             f"{source} is a model around a `language_model_token_embedder`, which is not read: such embedders take "
-            "transformers and gated convolutions alone, which are no ELMo."
+            "only transformers and gated convolutions, which are no ELMo."
         )
     model, reader = _part(experiment, "model"), _part(experiment, "dataset_reader")
     if not model or not reader or vocabulary is None:
@@ -174,7 +174,7 @@ def _check_encoder(
 
 
 def _tokenizer(vocabulary: bytes, source) -> ElmoTokenizer:
-    """The words in the order of the softmax, which has a last row that is no word's: that of the padding."""
+    """The words in the order of the softmax, whose last row belongs to the padding and not to a word."""
     try:
         lines = vocabulary.decode("utf-8").replace("\r\n", "\n").removesuffix("\n").split("\n")
         words = [line.replace(NEWLINE, "\n") for line in lines] + [PADDING]
@@ -219,7 +219,7 @@ def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _views(model: ElmoForPreTraining, archive: LanguageModelArchive, arrays: Mapping[str, torch.Tensor]) -> Views:
-    """For every tensor the parameters that it holds, but for the signs of the highways."""
+    """The parameters in each tensor; the signs of the highways differ."""
     elmo: ElmoModel = model.elmo
     characters, encoder = elmo.token_encoder.characters, f"{archive.embedder}_encoder._module."
     views = {

@@ -1,8 +1,8 @@
 """
 TensorFlow checkpoints of bilm-tf and simple_elmo_training: `options.json`, `vocab.txt` and `model.ckpt-N.*`.
 
-They hold what the HDF5 files that are made of them have lost: the softmax. The result is therefore a language model,
-which can score texts and be trained further; its encoder loads as any other.
+They hold the softmax, which HDF5 files made from them lack. The result is therefore a language model, which can score
+texts and be trained further; its encoder loads as any other.
 """
 
 import os
@@ -53,12 +53,12 @@ def convert_bilm_checkpoint(
     """
     A TensorFlow checkpoint → a folder with config, safetensors and tokenizer: an [`ElmoForPreTraining`].
 
-    The state of the optimiser stays behind. A softmax that shared its weights with the word table has a copy of them:
-    further training changes both independently.
+    The state of the optimiser is not converted. A softmax that shared its weights with the word table has a copy of
+    them: further training changes both independently.
 
     Args:
-        checkpoint: The common part of the names of its files, as `model.ckpt-400`; one of the files; or their folder,
-            of which the last checkpoint is taken.
+        checkpoint: The common part of the names of its files, such as `model.ckpt-400`; one of the files; or their
+            folder, of which the last checkpoint is taken.
         out: The folder to write; new or empty.
         options: `options.json`, of training or of inference. Default: the one beside the checkpoint.
         vocab: The `vocab.txt` that it was trained with. Default: the one beside the checkpoint.

@@ -194,8 +194,8 @@ def count_parameters(model: ElmoModel) -> int:
 
 def bilm_views(model: ElmoModel) -> Views:
     """
-    For every array of the original format the parameters that it holds, in its layout, stacked along the first
-    dimension. They are views: writing into them fills the model.
+    The parameters in each array of the original format, in its layout, stacked along the first dimension. They are
+    views: writing into them fills the model.
     """
     check_float(model)
     encoder, views = model.token_encoder, {}

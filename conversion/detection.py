@@ -64,9 +64,9 @@ class Plan(NamedTuple):
 
     Attributes:
         detected: What was found.
-        config: Of the model.
-        model_class: [`ElmoForPreTraining`] where there is a softmax.
-        parameters: Numbers of each part of the model.
+        config: The config of the model.
+        model_class: [`ElmoForPreTraining`] if there is a softmax.
+        parameters: The number of parameters in each part of the model.
         size: Bytes of the weights.
         files: Names of the files, without those of the code.
     """

@@ -1,8 +1,9 @@
 """
-A file over HTTP(S): resumed where it broke off, checked, and under its own name only when it is complete.
+Downloads a file over HTTP(S). A download that broke off continues; a complete file is checked, and only then gets its
+name.
 
-Until then it is `NAME.part`; `NAME.json` keeps the address and the server's mark of this version (its ETag). A later
-call goes on after the last byte if the server still has the same version, and starts anew otherwise.
+Until then the file is `NAME.part`; `NAME.json` keeps the address and the server's mark of this version (its ETag). A
+later call goes on after the last byte if the server still has the same version, and starts again otherwise.
 """
 
 import http.client
@@ -145,7 +146,7 @@ def _attempt(url: str, target: Path, part: Path, size: int | None):
 
 
 def _save_body(response, part: Path, done: int, total: int | None):
-    """Appends the answer to what is done of the part, up to the first bytes beyond its size, if that is known."""
+    """Appends the response to the part. Stops at the first bytes beyond the expected size, if that is known."""
     name = part.name.removesuffix(".part")
     # No bar if the output is not a terminal.
     with (

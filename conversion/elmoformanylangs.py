@@ -1,6 +1,6 @@
 """
 ELMoForManyLangs (Che et al. 2018): `config.json`, the architecture file that it names, `char.dic`, `word.dic`,
-`token_embedder.pkl`, `encoder.pkl`, and `classifier.pkl` where training was asked for it.
+`token_embedder.pkl`, `encoder.pkl`, and `classifier.pkl` if training was told to write it.
 
 Words are spelled in code points with the characters of `char.dic`; the word's own vector and that of its characters are
 concatenated, word first, and always projected. The recurrent layers are AllenNLP's, with the forget bias in the bias.
@@ -59,14 +59,14 @@ WORDS_AT_ONCE = 4096
 
 class ManyLangsFolder(NamedTuple):
     """
-    What a folder of ELMoForManyLangs says, without its weights.
+    The content of a folder of ELMoForManyLangs, without the weights.
 
     Attributes:
         folder: The folder.
         architecture: The content of the architecture file.
         architecture_file: That file; `None`: the stock one.
-        tokenizer: Made of the dictionaries.
-        config: Made of all these.
+        tokenizer: Made from the dictionaries.
+        config: Made from all of these.
     """
 
     folder: Path
@@ -83,13 +83,13 @@ def convert_elmoformanylangs(
     splitting: str = "whitespace",
 ) -> Path:
     """
-    A folder of ELMoForManyLangs → a folder with config, safetensors and tokenizer. Each sentence starts from zeros, as
-    the first one did in the original; `initial_state` carries the state as it did later.
+    A folder of ELMoForManyLangs → a folder with config, safetensors and tokenizer. Each sentence starts from zeros. In
+    the original only the first one does, and the state is carried to the others; `initial_state` does the same here.
 
     With a `classifier.pkl` the result is a language model ([`ElmoForPreTraining`]), otherwise an encoder.
 
     Args:
-        folder: Of a model, as it was released or trained.
+        folder: The folder of a model, as it was released or trained.
         out: The folder to write; new or empty.
         dtype: Stored precision: `float32`, `float16` or `bfloat16`.
         splitting: How the tokenizer splits raw text: only at `"whitespace"`, as the original was given words, or by

@@ -24,7 +24,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 @contextmanager
 def full_disk_errors(out: str | os.PathLike) -> Generator[None]:
-    """Errors of a full disk name a temporary file or no file: raises one that names the folder instead."""
+    """Replaces errors of a full disk, which name a temporary file or no file, with one that names the folder."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -53,8 +53,8 @@ def save_folder(
 
     Args:
         dtype: The stored precision.
-        origin: What the model was converted from; written down too.
-        name: The model's, on a card that is made of all this; `None`: no card.
+        origin: What the model was converted from; it is stored too.
+        name: The model's name on a card that is made from all this. `None`: no card.
     """
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}, found {dtype!r}.")
@@ -72,7 +72,7 @@ def save_folder(
 
 def load_tokenizer(vocab: str | os.PathLike | None, slots: int, words: int | None = None) -> ElmoTokenizer:
     """
-    The tokenizer over a `vocab.txt`, or, without one, the one to which every word is unknown.
+    The tokenizer with the words of a `vocab.txt`. Without the file, a tokenizer to which every word is unknown.
 
     Args:
         vocab: The file.

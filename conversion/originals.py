@@ -1,6 +1,6 @@
 """
-The published original models: each has a folder with its card, its config, and `original.json`, the facts to fetch and
-to check its files by.
+The published original models. Each has a folder with its card, its config, and `original.json`: the facts that are
+needed to fetch and to check its files.
 """
 
 import json
@@ -184,7 +184,7 @@ def _remedy(weights: str | os.PathLike, url: str | None) -> Generator[None]:
 
 
 def _check_options(original: Original, options: str | os.PathLike, checks: Checks) -> bool:
-    """Refuses the options of another model; whether they are also as presumed where nothing was published."""
+    """Refuses options of another model. Returns whether those that nobody published are as presumed."""
     with config_errors(options):
         stated, published = ElmoConfig.from_bilm_options(read_object(options)), original.config
     presumed = original.facts["presumed"]

@@ -1,4 +1,4 @@
-"""State dicts in pickles: read with `weights_only=True` alone, in both of torch's containers."""
+"""State dicts in pickles: read only with `weights_only=True`, in both of torch's containers."""
 
 import io
 import re

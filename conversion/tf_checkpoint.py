@@ -67,7 +67,7 @@ class TensorFlowCheckpoint:
     The variables of a checkpoint. The index is read and checked now, numbers when they are asked for.
 
     Args:
-        prefix: The common part of the names of its files, as `model.ckpt-400`.
+        prefix: The common part of the names of its files, such as `model.ckpt-400`.
     """
 
     def __init__(self, prefix: str | os.PathLike):
@@ -176,13 +176,13 @@ def _block(data: bytes, offset: int, size: int, source: Path) -> bytes:
         raise ConversionError(f"{source} is damaged: the checksum of a block is wrong. Copy the checkpoint again.")
     if compression != 0:
         raise ConversionError(
-            f"{source} is compressed (kind {compression}), which TensorFlow does not do, nor is read."
+            f"{source} is compressed (kind {compression}), which TensorFlow does not do: it is not read."
         )
     return data[offset:end]
 
 
 def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of a block; at its end are the places of whole keys, which a reader of all has no use for."""
+    """The keys and values of a block. The places of whole keys at its end are not needed to read all of them."""
     (restarts,) = struct.unpack_from("<I", block, len(block) - 4)
     end = len(block) - 4 * (restarts + 1)
     if end < 0:
@@ -217,7 +217,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _message(data: bytes) -> dict[int, list[Any]]:
-    """The fields of a message by number: integers, or bytes. Those of another kind are not in these messages."""
+    """The fields of a message by number: integers, or bytes. These messages have no fields of another kind."""
     fields: dict[int, list[Any]] = {}
     place = 0
     while place < len(data):
