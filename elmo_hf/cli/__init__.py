@@ -1,8 +1,8 @@
 """
 `elmo-hf`: parses, calls, prints.
 
-What is wrong with a user's arguments, files or machine is one line and exit code 2. Anything else is a bug in this
-package: one line that asks for a report, and exit code 1.
+A problem with the user's arguments, files or machine is reported in one line, and the exit code is 2. Anything else is
+a bug in this package: one line asks for a report, and the exit code is 1.
 """
 
 import os
@@ -40,7 +40,7 @@ from .usage_errors import UsageError, usage_message
 
 TRACEBACK = "ELMO_HF_TRACEBACK"  # the environment variable that asks for tracebacks
 SETTINGS = {"help_option_names": ["-h", "--help"]}
-# What is wrong with the user's files or machine, in a message that says so.
+# Problems with the user's files or machine. Their messages say what is wrong.
 MISTAKES = (
     ConversionError,
     TextError,

@@ -425,11 +425,11 @@ def analyze_neighbors_table(
     _report(table, json_file, picture, analysis.draw_neighbors)
 
 
-# ---- what all of them do
+# ---- parts of several commands
 
 
 def _check_outputs(json_file: Path | None, picture: Path | None):
-    """Refuses files that could not be written in the end, and a picture that could not be drawn, before any work."""
+    """Refuses files that cannot be written, and a picture that cannot be drawn, before any work is done."""
     if picture is not None:
         if picture.suffix.lower() not in PICTURE_ENDINGS:
             raise typer.BadParameter(

@@ -11,11 +11,11 @@ from typer.core import TyperGroup
 from ..runtime.extras import require
 from .parameters import DEFAULT_MODEL, NewFolder, quiet_transformers
 
-AUTOMATIC = "path"  # the command for a path of any format, which need not be written
+AUTOMATIC = "path"  # the command for a path of any format; users may leave out its name
 
 
 class ConvertGroup(TyperGroup):
-    """The formats, and without one a path."""
+    """The commands of the formats. Without one of them, the argument is a path of any format."""
 
     def parse_args(self, ctx, args: list[str]) -> list[str]:
         """Takes anything that looks like a path, or an option of one, for the argument of the automatic command."""

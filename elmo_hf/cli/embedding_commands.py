@@ -112,10 +112,10 @@ def embed(
     """
     Embed a corpus.
 
-    The corpus may have any size. Each line of the input becomes one record of the output. Of FASTA files (.fasta, .faa,
-    .fas) each sequence becomes a record with its id, and each letter is a word. A run that was stopped at any
-    moment continues with --resume, and writes the same file. Several processes share the work when launched with
-    torchrun or accelerate.
+    The corpus may have any size. Each line of the input becomes one record of the output. In FASTA files (.fasta, .faa,
+    .fas) each sequence is a record with its id, and each letter is a word. A run that was stopped at any moment
+    continues with --resume, and writes the same file. Several processes share the work when launched with torchrun or
+    accelerate.
 
     Example: elmo-hf embed sentences.txt --out vectors.parquet
     """

@@ -1,6 +1,6 @@
 """
 Which columns of the examples hold words, tags, texts and labels: options that take a name or a number, as
-[`read_tagged`] and [`read_labelled`] want them.
+[`read_tagged`] and [`read_labelled`] take them.
 """
 
 import re

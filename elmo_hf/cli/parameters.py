@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..embedding import ElmoEmbedder
 
-# How `huggingface_hub` says that a value is wrong, or has the wrong type.
+# The messages of `huggingface_hub` about a value that is wrong, or has the wrong type.
 ANY_OF_TYPES = re.compile(
     r"Field '(?P<name>\w+)' with value (?P<value>.*?) doesn't match any type in \((?P<kinds>.*?)\)\.", re.S
 )
@@ -44,7 +44,7 @@ Model = Annotated[
     str | None,
     typer.Option("--model", help=f"Model folder, or name on the Hub. {DEFAULT_MODEL}", show_default=False),
 ]
-# Of the commands that take `[MODEL] INPUT...`.
+# For the commands that take `[MODEL] INPUT...`.
 ModelOfInputs = Annotated[
     str | None,
     typer.Option(
@@ -53,7 +53,7 @@ ModelOfInputs = Annotated[
         show_default=False,
     ),
 ]
-# Of every command that runs a model; `elmo_hf.runtime.model_loading.load_model` does what they say.
+# For every command that runs a model; `elmo_hf.runtime.model_loading.load_model` applies them.
 Device = Annotated[
     str | None,
     typer.Option("--device", help="Device of the model: cpu, cuda, cuda:1, mps. Default: cpu.", show_default=False),
@@ -125,8 +125,8 @@ def refuse_beside_resume(context: typer.Context, applied: Collection[str]):
     Refuses options beside `--resume` that would have no effect: a run keeps those that it was begun with.
 
     Args:
-        context: Of the command.
-        applied: The names of its parameters that a resumed run does obey.
+        context: The context of the command.
+        applied: The names of the command's parameters that apply to a resumed run too.
     """
     refused = [
         parameter
@@ -149,8 +149,8 @@ def refuse_beside_resume(context: typer.Context, applied: Collection[str]):
 
 def quiet_transformers():
     """
-    Turns off transformers' progress bars and warnings: what is wrong with a model is in our own message. To be called
-    by every command that loads a model or a tokenizer.
+    Turns off transformers' progress bars and warnings, since our own messages say what is wrong with a model. Every
+    command that loads a model or a tokenizer calls it.
     """
     from transformers.utils import logging
 
@@ -170,7 +170,7 @@ def load_embedder(model: str | None, device: str | None, precision: PrecisionNam
 
 @contextmanager
 def bad_parameters() -> Generator[None]:
-    """Turns what settings, config and tokenizer refuse into a mistake on the command line."""
+    """Reports values that the settings, the config or the tokenizer refuse as mistakes on the command line."""
     from huggingface_hub.errors import StrictDataclassError
 
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a command, in one line that says what may have been meant."""
+"""Messages about wrong arguments of a command: one line that suggests what may have been meant."""
 
 import re
 from typing import Any, cast
@@ -13,7 +13,7 @@ NOT_A_CHOICE = re.compile(r"(?:^|: )(?P<value>'.*?'|\".*?\") is not one of (?P<c
 
 
 def usage_message(error: Any) -> str:
-    """The message of a `UsageError`, with the closest option or choice, and the help that says more."""
+    """The message of a `UsageError`, with the closest option or choice, and the command that prints the help."""
     context = error.ctx
     help_command = f"{context.command_path} --help" if context is not None else "elmo-hf --help"
     return f"{_problem(error)} (see {help_command})"

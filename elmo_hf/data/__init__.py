@@ -1,1 +1,1 @@
-"""Reading text, tables and CoNLL columns, and batching sentences: shared by all rooms."""
+"""Reading text, tables and CoNLL columns, and batching sentences: shared by all task folders."""

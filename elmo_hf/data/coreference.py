@@ -65,7 +65,7 @@ def parse_documents(lines: Iterable[tuple[str, str]], with_clusters: bool = True
     Yields the documents of CoNLL-2012.
 
     Args:
-        lines: Where each line is (file and line, for messages), and the line.
+        lines: The place of each line (file and number, for messages), and the line.
         with_clusters: Whether to read the brackets.
     """
     document: _Document | None = None

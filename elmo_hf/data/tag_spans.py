@@ -50,7 +50,7 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def are_span_tags(tags: Sequence[str]) -> bool:
-    """Whether tags, all of them, are of a scheme that marks spans."""
+    """Whether all tags are of a scheme that marks spans."""
     return any(tag != OUTSIDE for tag in tags) and all(tag == OUTSIDE or split_tag(tag)[0] for tag in tags)
 
 

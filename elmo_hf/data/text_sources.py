@@ -91,7 +91,9 @@ def source_name(path: str) -> str:
 
 
 def _whole_lines(path: str, report: Report) -> Iterator[bytes]:
-    """Yields one or more lines at a time, without the end of the last. A line too long starts with `OVERLONG`."""
+    """
+    Yields one or more lines at a time, without the end of the last. A line that is too long starts with `OVERLONG`.
+    """
     unfinished: list[bytes] = []  # the pieces of the last line, whose end has not been read yet
     size = 0  # bytes of these pieces
     for block in _read_blocks(path, report):
@@ -152,7 +154,7 @@ def _not_text(name: str, line: int, reason: str, encoding: str | None) -> TextEr
 
 
 def _likely_encoding(text: bytes) -> str | None:
-    """The encoding that text that is not UTF-8 probably has, as `iconv` calls it; `None` where none is likely."""
+    """The likely encoding of text that is not UTF-8, by its name in `iconv`; `None` if none is likely."""
     if text.startswith(UTF_16_MARKS):
         return "UTF-16"
     runs = [] if 0 in text else BEYOND_ASCII.findall(text)

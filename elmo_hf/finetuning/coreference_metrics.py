@@ -58,7 +58,9 @@ def _cluster_of(clusters: Sequence[frozenset]) -> Mapping[Hashable, int]:
 
 
 def _muc(wanted: Sequence[frozenset], predicted: Sequence[frozenset]) -> Counts:
-    """Links: a cluster of n mentions has n - 1; one is missing for each part but the first that it is cut into."""
+    """
+    Links. A cluster of n mentions has n - 1; one is missing for each part, except the first, that it is split into.
+    """
 
     def links(clusters: Sequence[frozenset], others: Sequence[frozenset]) -> tuple[float, float]:
         other = _cluster_of(others)

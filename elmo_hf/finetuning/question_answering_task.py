@@ -15,7 +15,8 @@ from ..modeling.tokenization_elmo import ElmoTokenizer
 from .answer_metrics import answer_metrics
 from .task import IGNORED, Task
 
-# Words of a context that training and its evaluations read. Memory grows with the square; prediction reads in windows.
+# Words of a context that training and its evaluations read. Memory grows with its square; prediction reads windows
+# instead.
 MAX_CONTEXT = 800
 
 

@@ -15,7 +15,7 @@ IGNORED = -100
 
 class Task(ABC):
     """
-    A task: one kind of examples, and the head that learns from them.
+    A task: one kind of example, and the head that learns from such examples.
 
     Attributes:
         name: The name of the task, a key of `TASKS`.

@@ -24,7 +24,7 @@ from .role_metrics import role_metrics
 from .tagging_data import TaggedSentence, read_tagged
 from .task import IGNORED, Task
 
-MAX_PLAUSIBLE_TAGS = 20  # more different tags, if also more than half of the words, are not tags
+MAX_PLAUSIBLE_TAGS = 20  # a text with more distinct tags than this, and than half of its words, has no tags
 NUMERAL = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 

@@ -16,9 +16,9 @@ class MuonWithAdamW(torch.optim.Optimizer):
     """
     Muon (Jordan et al. 2024) for the matrices of the LSTMs, AdamW for everything else.
 
-    Muon works on matrices. Each direction, and in the input and recurrent weights each gate, is a separate matrix: a
-    view of the weight that is passed to `torch.optim.Muon`. Its step is scaled to the size of AdamW's
-    (`match_rms_adamw`), so that one learning rate serves both.
+    Muon works on matrices. Each direction is a separate matrix, and so is each gate of the input and recurrent weights:
+    `torch.optim.Muon` gets views of these weights. Its step is scaled to the size of AdamW's (`match_rms_adamw`), so
+    that one learning rate serves both.
 
     Args:
         model: The model whose trainable parameters are optimised.

@@ -1,1 +1,3 @@
-"""Processes, staged files, optional packages, memory, records of runs, and loading models: shared by all rooms."""
+"""
+Processes, staged files, optional packages, memory, records of runs, and loading models: shared by all task folders.
+"""

@@ -6,7 +6,7 @@ from typing import Any
 
 class PatientFile(io.FileIO):
     """
-    A file that accepts all writes even if the disk is full, and reports the error later: call `check()` from time to
+    A file that accepts all writes even if the disk is full, and reports the error later. Call `check()` from time to
     time and after `h5py.File(patient_file, "w")` is closed. h5py ignores errors of single writes, and an error when the
     file is closed would end the process.
     """

@@ -1,4 +1,7 @@
-"""The precisions in which a model can be loaded. A module of its own, which the command line imports without torch."""
+"""
+The precisions in which a model can be loaded. They are in a module of their own so that the command line can import
+them without torch.
+"""
 
 from typing import Literal
 
