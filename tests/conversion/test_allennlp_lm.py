@@ -192,7 +192,7 @@ def test_the_weights_alone_are_refused(tmp_path):
 def test_a_model_around_a_language_model_embedder_is_refused(tmp_path):
     name = "_text_field_embedder.token_embedder_tokens._lm._contextualizer._forward_transformer.norm.gamma"
     torch.save({name: torch.zeros(2)}, tmp_path / "best.th")
-    reason = "`language_model_token_embedder`, which is not read: such embedders take transformers and gated"
+    reason = "`language_model_token_embedder`, which is not read: such embedders take only transformers and gated"
     assert_refused(tmp_path, lambda out: convert_path(tmp_path / "best.th", out), reason)
 
 
