@@ -99,11 +99,11 @@ def starting_point(
     if vocab is None:
         raise ValueError("A new model needs a vocabulary: give --vocab (`elmo-hf vocab` makes one).")
     words = read_vocabulary(vocab)
-    characters = {}
+    characters = None
     if spelling == "code-points":
         special = ElmoTokenizer().all_special_tokens
-        characters["characters"] = character_table(word for word in words if word not in special)
-    tokenizer = ElmoTokenizer(vocab=words, **characters, **(tokenizer_options or {}))
+        characters = character_table(word for word in words if word not in special)
+    tokenizer = ElmoTokenizer(vocab=words, characters=characters, **(tokenizer_options or {}))
     fields = character_fields(tokenizer) | (fields or {})
     return ElmoForPreTraining(build_config(size, tokenizer.vocab_size, recipe, **fields)), tokenizer
 
