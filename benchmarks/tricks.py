@@ -26,10 +26,91 @@ import torch
 from benchmarks.engine import SIZES, sentences
 from benchmarks.report import processor
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
-from elmo_hf.modeling import lstm_autograd_elmo, lstm_cpu_elmo, lstm_elmo, products_elmo, token_encoder_elmo
+from elmo_hf.modeling import (
+    lstm_autograd_elmo,
+    lstm_cpu_elmo,
+    lstm_elmo,
+    products_elmo,
+    softmax_elmo,
+    token_encoder_elmo,
+)
+from elmo_hf.modeling.softmax_elmo import ElmoSoftmax
 
 ROUNDS = 5
 SECONDS = 1.0  # per measurement
+
+
+# The model that is measured, and the work.
+Work = tuple[torch.nn.Module, Callable[[], object]]
+
+
+def inference(size: str, batch: int) -> Work:
+    """A forward pass over `batch` sentences."""
+    torch.manual_seed(0)
+    model = ElmoModel(ElmoConfig(**SIZES[size])).eval()
+    inputs = ElmoTokenizer()(sentences(batch), is_split_into_words=True, padding=True, return_tensors="pt")
+
+    def call():
+        with torch.inference_mode():
+            return model(char_ids=inputs["char_ids"])
+
+    return model, call
+
+
+def cached_inference(size: str, batch: int) -> Work:
+    """The same with a cache of words, which has them after the first call."""
+    model, call = inference(size, batch)
+    model.cache_words()
+    return model, call
+
+
+def stream(size: str, batches: int) -> Work:
+    """Forward passes over 1, 2, 3, ... sentences: each batch has another number of rows."""
+    torch.manual_seed(0)
+    model = ElmoModel(ElmoConfig(**SIZES[size])).eval()
+    rows = sentences(batches * (batches + 1) // 2)
+    inputs = []
+    for batch in range(1, batches + 1):
+        texts, rows = rows[:batch], rows[batch:]
+        inputs.append(ElmoTokenizer()(texts, is_split_into_words=True, padding=True, return_tensors="pt")["char_ids"])
+
+    def call():
+        with torch.inference_mode():
+            for char_ids in inputs:
+                model(char_ids=char_ids)
+
+    return model, call
+
+
+def training(size: str, batch: int) -> Work:
+    """Forward and backward over windows of 20 words of `batch` streams."""
+    torch.manual_seed(0)
+    model = ElmoForPreTraining(ElmoConfig(vocab_size=100, softmax_type="full", **SIZES[size])).train()
+    texts = [(sentence * 20)[:20] for sentence in sentences(batch)]
+    chars = ElmoTokenizer()(texts, is_split_into_words=True, add_special_tokens=False, return_tensors="pt")["char_ids"]
+    labels = torch.full(chars.shape[:2], 5)
+
+    def call():
+        model(char_ids=chars, backward_char_ids=chars, labels=labels, backward_labels=labels).loss.backward()
+        model.zero_grad()
+
+    return model, call
+
+
+def softmax(size: str, predictions: int) -> Work:
+    """Loss and gradients of a full softmax over 80,000 words."""
+    torch.manual_seed(0)
+    layer = ElmoSoftmax(ElmoConfig(vocab_size=80_000, softmax_type="full", **SIZES[size])).train()
+    layer.initialize()
+    hidden = torch.randn(predictions, layer.weight.shape[1], requires_grad=True)
+    labels = torch.arange(predictions) % 80_000
+
+    def call():
+        layer(hidden, labels).backward()
+        layer.zero_grad()
+        hidden.grad = None
+
+    return layer, call
 
 
 class Trick(NamedTuple):
@@ -37,19 +118,21 @@ class Trick(NamedTuple):
     Attributes:
         name: Of the page in `docs/decisions/`.
         without: A context in which the trick is off.
-        cases: What it is measured on: `(size, sentences)`, or `(size, streams)` for training.
-        training: Whether a training step is measured instead of inference.
+        cases: What it is measured on: a size, and a number for `work`.
+        work: Builds the model and what is measured, from size and number.
         memory_case: Where it saves memory: what peak memory is measured on, each side in a process of its own.
         own_processes: Whether the trick changes the process: each side is then measured in processes of its own, and
             page faults are counted.
+        first_call: Whether the first call of a process is measured, not later ones.
     """
 
     name: str
     without: Callable[[torch.nn.Module], AbstractContextManager]
     cases: list[tuple[str, int]]
-    training: bool = False
+    work: Callable[[str, int], Work] = inference
     memory_case: tuple[str, int] | None = None
     own_processes: bool = False
+    first_call: bool = False
 
 
 @contextmanager
@@ -67,6 +150,24 @@ def repeated_words(model) -> AbstractContextManager:
         return rows, torch.arange(len(rows))
 
     return mock.patch.object(token_encoder_elmo, "distinct_rows", all_rows)
+
+
+def computed_words(model) -> AbstractContextManager:
+    """No cache of words."""
+    return mock.patch.object(model.token_encoder, "word_cache", None)
+
+
+@contextmanager
+def exact_rows(model) -> Iterator[None]:
+    """Products with the rows that the batch has."""
+    exact = {"pad_rows": lambda rows: rows}
+    with mock.patch.multiple(products_elmo, **exact), mock.patch.multiple(token_encoder_elmo, ROW_MULTIPLE=1, **exact):
+        yield
+
+
+def whole_loss(model) -> AbstractContextManager:
+    """All logits at once, differentiated by autograd."""
+    return mock.patch.object(softmax_elmo, "_rows_per_chunk", return_value=2**40)
 
 
 def packed_few(model) -> AbstractContextManager:
@@ -125,43 +226,18 @@ def conv_autograd(model) -> AbstractContextManager:
 
 TRICKS = [
     Trick("packed-weights", unpacked, [("full", 1), ("full", 8), ("full", 32), ("compact", 8), ("compact", 32)]),
+    Trick("row-padding", exact_rows, [("compact", 40), ("full", 10)], stream, own_processes=True, first_call=True),
     Trick("distinct-words", repeated_words, [("compact", 32), ("full", 32)]),
+    Trick("word-cache", computed_words, [("compact", 1), ("compact", 32), ("full", 32)], cached_inference),
     Trick("few-sequences", packed_few, [("compact", 1), ("small", 1)]),
     Trick("page-offset", same_page_offset, [("compact", 1), ("small", 1)]),
     Trick("retained-memory", returned_memory, [("compact", 8), ("compact", 32), ("small", 8)], own_processes=True),
     Trick("tanh-by-sigmoid", direct_tanh, [("compact", 8), ("compact", 32), ("full", 32)]),
-    Trick("gradient-by-hand", autograd_only, [("compact", 128), ("full", 32)], training=True),
-    Trick("largest-responses", conv_autograd, [("compact", 128)], training=True, memory_case=("full", 64)),
-    Trick("onednn-training", no_onednn_training, [("full", 32)], training=True),
+    Trick("gradient-by-hand", autograd_only, [("compact", 128), ("full", 32)], training),
+    Trick("largest-responses", conv_autograd, [("compact", 128)], training, memory_case=("full", 64)),
+    Trick("onednn-training", no_onednn_training, [("full", 32)], training),
+    Trick("chunked-loss", whole_loss, [("compact", 2560)], softmax, memory_case=("compact", 2560)),
 ]
-
-
-def inference_call(size: str, batch: int) -> tuple[torch.nn.Module, Callable[[], object]]:
-    """A forward pass over `batch` sentences."""
-    torch.manual_seed(0)
-    model = ElmoModel(ElmoConfig(**SIZES[size])).eval()
-    inputs = ElmoTokenizer()(sentences(batch), is_split_into_words=True, padding=True, return_tensors="pt")
-
-    def call():
-        with torch.inference_mode():
-            return model(char_ids=inputs["char_ids"])
-
-    return model, call
-
-
-def training_call(size: str, batch: int) -> tuple[torch.nn.Module, Callable[[], object]]:
-    """Forward and backward over windows of 20 words of `batch` streams."""
-    torch.manual_seed(0)
-    model = ElmoForPreTraining(ElmoConfig(vocab_size=100, softmax_type="full", **SIZES[size])).train()
-    texts = [(sentence * 20)[:20] for sentence in sentences(batch)]
-    chars = ElmoTokenizer()(texts, is_split_into_words=True, add_special_tokens=False, return_tensors="pt")["char_ids"]
-    labels = torch.full(chars.shape[:2], 5)
-
-    def call():
-        model(char_ids=chars, backward_char_ids=chars, labels=labels, backward_labels=labels).loss.backward()
-        model.zero_grad()
-
-    return model, call
 
 
 def seconds_per_call(call: Callable[[], object]) -> float:
@@ -182,7 +258,7 @@ def measure(trick: Trick, size: str, batch: int) -> float:
             for enabled in (True, False):
                 times[enabled].append(in_own_process(trick, size, batch, enabled)["seconds"])
         return statistics.median(times[False]) / statistics.median(times[True])
-    model, call = (training_call if trick.training else inference_call)(size, batch)
+    model, call = trick.work(size, batch)
     for round_index in range(ROUNDS + 1):
         for enabled in (True, False):
             with nullcontext() if enabled else trick.without(model):
@@ -205,13 +281,18 @@ def in_own_process(trick: Trick, size: str, batch: int, enabled: bool) -> dict[s
 def print_side(name: str, size: str, batch: str, side: str):
     """What [`in_own_process`] runs."""
     trick = next(trick for trick in TRICKS if trick.name == name)
-    model, call = (training_call if trick.training else inference_call)(size, int(batch))
+    model, call = trick.work(size, int(batch))
+    result: dict[str, float] = {}
     with nullcontext() if side == "with" else trick.without(model):
+        start = time.perf_counter()
         call()
+        first_seconds = time.perf_counter() - start
         call()
-        result: dict[str, float] = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
-        if trick.own_processes:
+        result["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        if trick.own_processes and not trick.first_call:
             result |= {"faults": faults_per_call(call), "seconds": seconds_per_call(call)}
+        elif trick.first_call:
+            result["seconds"] = first_seconds
     print(json.dumps(result))
 
 
@@ -241,12 +322,11 @@ def main():
         for size, batch in trick.cases:
             ratio = measure(trick, size, batch)
             results.setdefault(trick.name, {})[f"{size} {batch}"] = round(ratio, 2)
-            if trick.own_processes:
+            if trick.own_processes and not trick.first_call:
                 counts = [in_own_process(trick, size, batch, enabled)["faults"] for enabled in (True, False)]
                 faults.setdefault(trick.name, {})[f"{size} {batch}"] = counts
                 print(f"{trick.name:<20}{size} {batch}: {counts[0]:,} page faults per call, {counts[1]:,} without")
-            kind = "training" if trick.training else "inference"
-            print(f"{trick.name:<20}{kind:<11}{size} {batch:<6}{ratio:.2f}x", flush=True)
+            print(f"{trick.name:<20}{trick.work.__name__:<18}{size} {batch:<6}{ratio:.2f}x", flush=True)
         if trick.memory_case:
             size, batch = trick.memory_case
             peaks = [in_own_process(trick, size, batch, enabled)["memory"] for enabled in (True, False)]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .embedding import ElmoEmbedder, Occurrence
     from .index import ElmoIndex, Neighbour
     from .language_model import ElmoLanguageModel, score
-    from .modeling.caches_elmo import ElmoLayerCache
     from .modeling.configuration_elmo import ElmoConfig
+    from .modeling.layer_cache_elmo import ElmoLayerCache
     from .modeling.modeling_coreference_elmo import ElmoCoreferenceOutput, ElmoForCoreference
     from .modeling.modeling_elmo import (
         ElmoForPreTraining,
@@ -47,7 +47,7 @@ _MODULES = {
     "index": ["ElmoIndex", "Neighbour"],
     "language_model": ["ElmoLanguageModel", "score"],
     "modeling.configuration_elmo": ["ElmoConfig"],
-    "modeling.caches_elmo": ["ElmoLayerCache"],
+    "modeling.layer_cache_elmo": ["ElmoLayerCache"],
     "modeling.modeling_coreference_elmo": ["ElmoCoreferenceOutput", "ElmoForCoreference"],
     "modeling.modeling_elmo": [
         "ElmoForPreTraining",

@@ -146,6 +146,13 @@ def pretrain(
     pretokenized: Pretokenized = False,
     splitting: Splitting = "treebank",
     segmenter: Segmenter = None,
+    spelling: Annotated[
+        Literal["bytes", "code-points"],
+        typer.Option(
+            help="What a new model reads of a word: its UTF-8 bytes, or its Unicode characters, with a table of those "
+            "in --vocab. The latter is better for Chinese."
+        ),
+    ] = "bytes",
     column: Column = "text",
     split: Split = "train",
     tracker: Annotated[
@@ -161,6 +168,9 @@ def pretrain(
     """
     if resume:
         refuse_beside_resume(context, APPLIED_ON_RESUME)
+    if from_model and (segmenter or spelling != "bytes"):
+        option = "--segmenter" if segmenter else "--spelling"
+        raise typer.BadParameter("--from takes the tokenizer of the model as it is: leave it out.", param_hint=option)
     require(segmenter or "", tracker or "")
     from accelerate.utils import set_seed
 
@@ -179,6 +189,7 @@ def pretrain(
                 find_named_model(from_model) if from_model else None,
                 vocab,
                 extend_vocabulary=extend_vocab,
+                spelling=spelling,
                 size=size,
                 recipe=recipe,
                 fields=fields,

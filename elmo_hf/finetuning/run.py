@@ -18,8 +18,8 @@ from transformers import set_seed
 
 from ..data.tables import kind_of
 from ..errors import RunError, TextError, did_you_mean
-from ..modeling.caches_elmo import ElmoLayerCache
 from ..modeling.checks_elmo import read_json_object
+from ..modeling.layer_cache_elmo import ElmoLayerCache
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import Records, is_made_here, write_card
 from ..runtime.extras import require

@@ -360,6 +360,13 @@ def check_integers(name: str, ids: torch.Tensor):
         raise ValueError(f"`{name}` must be integers, found {ids.dtype}.")
 
 
+def check_segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor):
+    """Refuses segments that do not fit the words, `(batch, words)` both."""
+    if token_type_ids is not None:
+        check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
+        check_integers("token_type_ids", token_type_ids)
+
+
 def check_range(name: str, ids: torch.Tensor, size: int):
     """Refuses ids that are not integers between 0 and `size - 1`."""
     check_integers(name, ids)
@@ -391,6 +398,7 @@ __all__ = [
     "check_labels",
     "check_paths",
     "check_range",
+    "check_segments",
     "check_shape",
     "check_shapes",
     "check_size",

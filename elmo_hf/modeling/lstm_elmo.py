@@ -63,29 +63,30 @@ class ElmoPacking:
     A sequence is a row of the batch, or one segment of a row. "Words" are the unmasked positions of the batch.
 
     Attributes:
-        order (`torch.LongTensor` of shape `(directions, words)`): The position in the flattened batch of the word at
-            each packed place, per direction.
-        places (`torch.LongTensor` of shape `(batch * positions, directions)`): The packed place of each position; those
-            of the second direction follow those of the first. Masked positions have the place after the last.
+        order (`torch.LongTensor` of shape `(directions, words)`): The position in the flattened batch of each packed
+            word, per direction.
+        inverse (`torch.LongTensor` of shape `(batch * positions, directions)`): The index of each position's word among
+            the packed words of all directions, those of the second after those of the first. Masked positions have the
+            index after the last.
         batch_sizes (`list[int]`): Number of sequences at each time step; it never increases.
         rows (`torch.LongTensor` of shape `(sequences,)`): The batch row of each sequence, the longest first.
         shape (`tuple[int, int]`): `(batch, positions)`
     """
 
     order: torch.Tensor
-    places: torch.Tensor
+    inverse: torch.Tensor
     batch_sizes: list[int]
     rows: torch.Tensor
     shape: tuple[int, int]
 
     @staticmethod
     @torch.compiler.disable  # depends on the values of the mask
-    def of(mask: torch.Tensor, segments: torch.Tensor | None, directions: list[int]) -> "ElmoPacking":
+    def of(mask: torch.Tensor, segments: torch.Tensor | None, reading_orders: list[int]) -> "ElmoPacking":
         """
         Args:
             mask: `(batch, positions)`, true for words.
             segments: `(batch, positions)`; where the value changes along a row, a new sequence starts.
-            directions: 0 (left to right) or 1 (right to left) for each direction.
+            reading_orders: 0 (left to right) or 1 (right to left) for each direction.
         """
         # In NumPy: for arrays this small a call to PyTorch costs several times as much.
         is_word = mask.cpu().numpy()
@@ -107,15 +108,15 @@ class ElmoPacking:
         batch_sizes = len(lengths) - np.bincount(lengths, minlength=longest + 1).cumsum()[:longest]
         step_starts = batch_sizes.cumsum() - batch_sizes
 
-        offset = np.arange(len(words)) - first[sequence]  # (words,): the word's place in its sequence
-        order = np.empty((len(directions), len(words)), dtype=np.int64)
-        places = np.full((is_word.size, len(directions)), order.size, dtype=np.int64)
-        for index, direction in enumerate(directions):
-            step = lengths[sequence] - 1 - offset if direction else offset
-            place = step_starts[step] + rank[sequence]
-            order[index, place] = words
-            places[words, index] = place + index * len(words)
-        tensors = [torch.from_numpy(array).to(mask.device) for array in (order, places, row[first][by_length])]
+        offset = np.arange(len(words)) - first[sequence]  # (words,): of the word in its sequence
+        order = np.empty((len(reading_orders), len(words)), dtype=np.int64)
+        inverse = np.full((is_word.size, len(reading_orders)), order.size, dtype=np.int64)
+        for direction, is_backward in enumerate(reading_orders):
+            step = lengths[sequence] - 1 - offset if is_backward else offset
+            packed = step_starts[step] + rank[sequence]  # (words,): the index of each word among the packed words
+            order[direction, packed] = words
+            inverse[words, direction] = packed + direction * len(words)
+        tensors = [torch.from_numpy(array).to(mask.device) for array in (order, inverse, row[first][by_length])]
         return ElmoPacking(tensors[0], tensors[1], batch_sizes.tolist(), tensors[2], is_word.shape)
 
     def pack(self, vectors: torch.Tensor) -> torch.Tensor:
@@ -131,8 +132,8 @@ class ElmoPacking:
         vectors = packed.flatten(0, 1)
         if words < math.prod(self.shape):
             vectors = torch.cat([vectors, vectors.new_zeros(1, size)])
-        places = self.places.to(packed.device).flatten()
-        return vectors.index_select(0, places).view(*self.shape, directions * size)
+        inverse = self.inverse.to(packed.device).flatten()
+        return vectors.index_select(0, inverse).view(*self.shape, directions * size)
 
     def pack_states(self, states: ElmoStates) -> list[torch.Tensor]:
         """Hidden and cell of the packed sequences, `(layers, directions, sequences, size)` each."""
@@ -155,10 +156,10 @@ class ElmoPacking:
             ]
         return ElmoStates(*new)
 
-    def pack_resets(self, state_resets: torch.Tensor, directions: list[int]) -> torch.Tensor:
+    def pack_resets(self, state_resets: torch.Tensor, reading_orders: list[int]) -> torch.Tensor:
         """`(batch, words)` → `(words,)` in packed order, true where the state is reset to zeros before the word."""
         check_shape("state_resets", state_resets, tuple(self.shape))
-        if 1 in directions:
+        if 1 in reading_orders:
             raise ValueError(
                 "`state_resets` needs rows of its own for the backward direction: give `backward_char_ids`."
             )
@@ -167,8 +168,8 @@ class ElmoPacking:
 
 class LSTMWeights(NamedTuple):
     """
-    The weights of a layer, of the directions that run. For [`lstm_cpu`] the input and recurrent weights and, in large
-    layers, the projection are lists of packed matrices, one per direction.
+    The weights of a layer, of the directions that run. [`lstm_cpu`] gets lists of packed matrices, one per direction,
+    except for the weights that [`ElmoRecurrentLayer._unpacked_names`] names.
 
     Attributes:
         input (`torch.Tensor` of shape `(directions, size, 4 * cells)`): Gates i, j, f, o; j is the candidate.
@@ -295,8 +296,11 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         state_dtype = torch.promote_types(dtype, torch.float32)
         inputs = self.dropout(inputs.to(state_dtype))  # before the skip connection, as in the original
         hidden, cell = hidden.to(state_dtype), cell.to(state_dtype)
-        learns = self._learns(inputs, hidden, cell)
-        runs_packed = self._runs_packed(device, learns, batch_sizes[0])
+        learns = self._is_being_trained(inputs, hidden, cell)
+        can_pack = not learns and self._can_pack(device)
+        if not can_pack:
+            self.packed.clear()  # the weights are about to change, or the copies are not used
+        runs_packed = can_pack and self._suits_packing(batch_sizes[0])
         loop = lstm_cpu if runs_packed else lstm_autograd if learns and not uses_plain_engine() else lstm
         if runs_packed:
             weights = self._packed_weights(directions, device, batch_sizes[0])
@@ -306,8 +310,11 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
             outputs, hidden, cell = loop(inputs, hidden, cell, weights, batch_sizes, resets)
         return outputs + inputs if self.residual else outputs, hidden, cell
 
-    def _learns(self, *activations: torch.Tensor) -> bool:
-        """Whether this call is part of training. (Gradient checkpointing first runs the layer without gradients.)"""
+    def _is_being_trained(self, *activations: torch.Tensor) -> bool:
+        """
+        Whether this call is part of training, which int8 weights refuse. (Gradient checkpointing first runs the layer
+        without gradients.)
+        """
         if self.is_quantized:
             if self.training or needs_gradient(*activations):
                 raise ValueError(NO_TRAINING)
@@ -316,16 +323,16 @@ class ElmoRecurrentLayer(GradientCheckpointingLayer):
         learns = needs_gradient(*activations, *parameters)
         return learns or (self.training and any(parameter.requires_grad for parameter in parameters))
 
-    def _runs_packed(self, device: torch.device, learns: bool, sequences: int) -> bool:
-        """Whether [`lstm_cpu`] runs. If the packed copies of the weights cannot be used, they are dropped."""
+    def _can_pack(self, device: torch.device) -> bool:
+        """Whether [`lstm_cpu`] can run, with packed copies of the weights."""
         if self.is_quantized:
             return has_int8_products(device)
-        weights = [weight for weight in self._weight_tensors() if weight is not None]
-        if learns or not self.packed.usable(self, *weights):
-            self.packed.clear()  # the weights are about to change, or the copies are not used
-            return False
-        # Few sequences through a small layer in half precision: the weights are converted at each call either way.
-        return self.bias.dtype == torch.float32 or "recurrent_weight" not in self._unpacked_names(sequences)
+        return self.packed.usable(self, *(weight for weight in self._weight_tensors() if weight is not None))
+
+    def _suits_packing(self, sequences: int) -> bool:
+        """Not few sequences through a small layer in half precision: each call would convert its unpacked weights."""
+        is_converted = not self.is_quantized and self.bias.dtype != torch.float32
+        return not is_converted or "recurrent_weight" not in self._unpacked_names(sequences)
 
     def _unpacked_names(self, sequences: int) -> tuple[str, ...]:
         """The weights that [`lstm_cpu`] gets as tensors: with few rows, one product for both directions is faster."""

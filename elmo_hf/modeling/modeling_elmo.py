@@ -17,7 +17,7 @@ from torch.nn import functional
 from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
-from .checks_elmo import check_integers, check_range, check_shape, refuse_attentions
+from .checks_elmo import check_integers, check_range, check_segments, check_shape, refuse_attentions
 from .configuration_elmo import ElmoConfig, check_mixer_weights
 from .lstm_elmo import ElmoPacking, ElmoRecurrentLayer, ElmoStates
 from .pooling_elmo import NO_SENTENCE_POOLING, ElmoPooling, ElmoSentencePooling, word_mask
@@ -252,9 +252,8 @@ class ElmoModel(ElmoPreTrainedModel):
         trains_bilm = mode and not self.bilm_is_frozen
         self.token_encoder.train(trains_bilm)
         self.layers.train(trains_bilm)
-        if trains_bilm:
-            for packed in packed_weights(self):
-                packed.clear()
+        for packed in packed_weights(self):  # weights may have changed, or will
+            packed.clear()
         return self
 
     # ---- forward pass
@@ -331,17 +330,19 @@ class ElmoModel(ElmoPreTrainedModel):
         Args:
             output_states: Whether to return states. `None`: unless a row holds several sequences.
         """
-        orders, layer_directions = self._directions(directions)  # 0: left to right, 1: right to left
+        reading_orders, weight_indices = self._directions(directions)  # 0: left to right, 1: right to left
         has_own_rows = backward_char_ids is not None or backward_input_ids is not None
         if not has_own_rows:
             mask = self._mask(input_ids, char_ids, attention_mask, inputs_embeds)  # (batch, words)
         else:  # each direction has its own rows, in the order in which it reads them
             forward_ids, backward_ids = (input_ids, char_ids), (backward_input_ids, backward_char_ids)
-            ids_of_directions = [(forward_ids, backward_ids)[direction] for direction in orders]
+            ids_of_directions = [(forward_ids, backward_ids)[order] for order in reading_orders]
             mask = self._common_mask(ids_of_directions, attention_mask)
-            orders = [0] * len(orders)
+            reading_orders = [0] * len(reading_orders)
+        num_directions = len(reading_orders)
 
-        packing = ElmoPacking.of(mask, self._segments(token_type_ids, mask), orders)
+        check_segments(token_type_ids, mask)
+        packing = ElmoPacking.of(mask, token_type_ids, reading_orders)
         has_states = len(packing.rows) <= int(mask.any(dim=1).sum())  # no row holds several sequences
         if not has_states and has_own_rows:
             raise ValueError(
@@ -349,18 +350,18 @@ class ElmoModel(ElmoPreTrainedModel):
             )
         if not has_states and (output_states or initial_state is not None):
             raise ValueError(SHARED_ROWS)
-        states = self._initial_states(initial_state, mask, len(orders))
-        resets = None if state_resets is None else packing.pack_resets(state_resets, orders)
+        states = self._initial_states(initial_state, mask, num_directions)
+        resets = None if state_resets is None else packing.pack_resets(state_resets, reading_orders)
 
         # token vectors: (batch, words, output_size) per direction
         if inputs_embeds is not None:
-            tokens = [inputs_embeds.masked_fill(~mask.unsqueeze(-1), 0)] * len(orders)
+            tokens = [inputs_embeds.masked_fill(~mask.unsqueeze(-1), 0)] * num_directions
         elif has_own_rows:
             tokens = self._encode_rows(ids_of_directions, mask)
         else:
-            tokens = [self._encode_tokens(input_ids, char_ids, mask)] * len(orders)
+            tokens = [self._encode_tokens(input_ids, char_ids, mask)] * num_directions
 
-        layers, last_states = self._run_layers(torch.cat(tokens, dim=-1), packing, states, layer_directions, resets)
+        layers, last_states = self._run_layers(torch.cat(tokens, dim=-1), packing, states, weight_indices, resets)
         returns_states = has_states if output_states is None else output_states
         return BiLMOutput(layers, mask, packing.unpack_states(last_states, states) if returns_states else None)
 
@@ -369,13 +370,13 @@ class ElmoModel(ElmoPreTrainedModel):
         tokens: torch.Tensor,
         packing: ElmoPacking,
         states: ElmoStates,
-        directions: list[int],
+        weight_indices: list[int],
         resets: torch.Tensor | None = None,
     ) -> tuple[list[torch.Tensor], list[ElmoStates]]:
         """
         Args:
             tokens: The token vectors once per direction, `(batch, words, hidden_size)`.
-            directions: The directions that run, as indices into the layers' weights.
+            weight_indices: The directions that run, as indices into the layers' weights.
             resets: `(words,)`, packed; true where the state is reset to zeros before the word.
 
         Returns:
@@ -388,7 +389,7 @@ class ElmoModel(ElmoPreTrainedModel):
                 layers.append(tokens)
                 continue
             packed = packing.pack(layers[-1])  # (directions, words, output_size)
-            outputs, *last_state = layer(packed, hidden, cell, packing.batch_sizes, directions, resets)
+            outputs, *last_state = layer(packed, hidden, cell, packing.batch_sizes, weight_indices, resets)
             layers.append(packing.unpack(outputs).to(tokens.device))
             last_states.append(ElmoStates(*last_state))
         return layers, last_states
@@ -404,8 +405,8 @@ class ElmoModel(ElmoPreTrainedModel):
             None if any(ids is None for ids in kind) else torch.cat(kind)
             for kind in zip(*ids_of_directions, strict=True)
         ]
-        directions = len(ids_of_directions)
-        return list(self._encode_tokens(*stacked, mask.repeat(directions, 1)).chunk(directions))
+        num_directions = len(ids_of_directions)
+        return list(self._encode_tokens(*stacked, mask.repeat(num_directions, 1)).chunk(num_directions))
 
     def _encode_tokens(self, input_ids, char_ids, mask: torch.Tensor) -> torch.Tensor:
         """The token vectors, `(batch, words, output_size)`, zeros where masked."""

@@ -19,10 +19,10 @@ from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import ModelOutput, can_return_tuple
 
-from .caches_elmo import ElmoLayerCache
-from .checks_elmo import check_integers, check_labels, check_shape, refuse_attentions
+from .checks_elmo import check_integers, check_labels, check_segments, check_shape, refuse_attentions
 from .configuration_elmo import ElmoConfig
 from .esim_elmo import ElmoEsim
+from .layer_cache_elmo import ElmoLayerCache
 from .modeling_elmo import ElmoMixer, ElmoModel
 from .pooling_elmo import ElmoPooling, ElmoSentences, word_mask
 from .pretrained_elmo import ElmoPreTrainedModel
@@ -350,8 +350,8 @@ class ElmoForTokenClassification(ElmoTaskModel):
         """
         self._refuse_stock_arguments(inputs_embeds, output_attentions)
         mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        segments = self._segments(token_type_ids, mask)
-        return self._tag(input_ids, char_ids, mask, segments, labels, output_hidden_states, num_items_in_batch)
+        check_segments(token_type_ids, mask)
+        return self._tag(input_ids, char_ids, mask, token_type_ids, labels, output_hidden_states, num_items_in_batch)
 
     def _tag(
         self, input_ids, char_ids, mask, segments, labels, output_hidden_states, num_items, predicates=None
@@ -500,7 +500,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         """
         self._refuse_stock_arguments(inputs_embeds, output_attentions)
         mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        segments = self._segments(token_type_ids, mask)
+        check_segments(token_type_ids, mask)
+        segments = token_type_ids
         self._check_pairs(segments, mask)
         layers = self._bilm_layers(input_ids, char_ids, mask, segments)  # (batch, words, hidden_size) each
         is_word = word_mask(self.config, input_ids, char_ids, mask)  # (batch, words), without boundaries

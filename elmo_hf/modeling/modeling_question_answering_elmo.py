@@ -18,7 +18,7 @@ from torch.nn import functional
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 from transformers.utils import can_return_tuple
 
-from .checks_elmo import check_integers
+from .checks_elmo import check_integers, check_segments
 from .configuration_elmo import ElmoConfig
 from .modeling_elmo import ElmoMixer
 from .modeling_heads_elmo import ElmoTaskModel
@@ -207,7 +207,8 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         """
         self._refuse_stock_arguments(inputs_embeds, output_attentions)
         mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        segments = self._check_pairs(self._segments(token_type_ids, mask), mask)
+        check_segments(token_type_ids, mask)
+        segments = self._check_pairs(token_type_ids, mask)
         layers = self._bilm_layers(input_ids, char_ids, mask, segments)  # (batch, words, hidden_size) each
         is_word = word_mask(self.config, input_ids, char_ids, mask)  # (batch, words), without boundaries
         question, context = (ElmoSentences.of(is_word & (segments == segment)) for segment in (0, 1))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
-from .checks_elmo import check_shape
+from .checks_elmo import check_segments, check_shape
 from .configuration_elmo import ElmoConfig
 from .modeling_heads_elmo import ElmoForTokenClassification, ElmoTokenClassifierOutput, raise_labels
 from .pooling_elmo import ElmoSentences
@@ -84,7 +84,7 @@ class ElmoForSemanticRoles(ElmoForTokenClassification):
         """
         self._refuse_stock_arguments(inputs_embeds, output_attentions)
         mask = self._mask(input_ids, char_ids, attention_mask, None)  # (batch, words)
-        segments = self._segments(token_type_ids, mask)
+        check_segments(token_type_ids, mask)
         if predicate_mask is None:
             raise ValueError(
                 "Semantic roles are those of a predicate: mark it in `predicate_mask`, one row per predicate."
@@ -94,7 +94,7 @@ class ElmoForSemanticRoles(ElmoForTokenClassification):
         if bool((predicates & ~mask).any()):
             raise ValueError("`predicate_mask` marks padding: it should be 0 there.")
         return self._tag(
-            input_ids, char_ids, mask, segments, labels, output_hidden_states, num_items_in_batch, predicates
+            input_ids, char_ids, mask, token_type_ids, labels, output_hidden_states, num_items_in_batch, predicates
         )
 
     def _decode(self, emissions: torch.Tensor, sentences: ElmoSentences) -> torch.Tensor:

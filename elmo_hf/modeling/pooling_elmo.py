@@ -52,13 +52,13 @@ class ElmoSentences:
     or a segment of a row (a pair has two).
 
     Attributes:
-        places (`torch.LongTensor` of shape `(sentences, longest)`): The position of each word in the flattened batch;
-            0 where there is no word.
+        positions (`torch.LongTensor` of shape `(sentences, longest)`): The position of each word in the flattened
+            batch; 0 where there is no word.
         mask (`torch.BoolTensor` of shape `(sentences, longest)`): Whether there is a word.
         batch_shape (`torch.Size`): `(batch, words)`.
     """
 
-    places: torch.Tensor
+    positions: torch.Tensor
     mask: torch.Tensor
     batch_shape: torch.Size
 
@@ -83,20 +83,20 @@ class ElmoSentences:
         if not is_word.shape[1]:
             order = order.new_zeros(mask.shape)
         row = torch.arange(len(in_sentence), device=is_word.device) // (len(in_sentence) // max(len(is_word), 1) or 1)
-        places = (order + row.unsqueeze(1) * is_word.shape[1]).masked_fill(~mask, 0)
-        return cls(places, mask, is_word.shape)
+        positions = (order + row.unsqueeze(1) * is_word.shape[1]).masked_fill(~mask, 0)
+        return cls(positions, mask, is_word.shape)
 
     def gather(self, vectors: torch.Tensor) -> torch.Tensor:
         """`(batch, words, …)` → `(sentences, longest, …)`, zero where there is no word."""
         if not self.batch_shape.numel():
             return vectors.new_zeros(*self.mask.shape, *vectors.shape[2:])
-        gathered = vectors.flatten(0, 1)[self.places]
+        gathered = vectors.flatten(0, 1)[self.positions]
         return gathered.masked_fill(~self.mask.view(*self.mask.shape, *[1] * (gathered.ndim - 2)), 0)
 
     def scatter(self, vectors: torch.Tensor) -> torch.Tensor:
         """`(sentences, longest, …)` → `(batch, words, …)`, zero where there is no word."""
         batch = vectors.new_zeros(self.batch_shape.numel(), *vectors.shape[2:])
-        batch[self.places[self.mask]] = vectors[self.mask]
+        batch[self.positions[self.mask]] = vectors[self.mask]
         return batch.unflatten(0, self.batch_shape)
 
 

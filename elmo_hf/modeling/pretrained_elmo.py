@@ -11,7 +11,6 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
-from .caches_elmo import WordCache
 from .checks_elmo import (
     NO_PICKLE,
     check_downloads,
@@ -29,7 +28,7 @@ from .configuration_elmo import AUTO_MAP, NON_ENCODER_KEYS, ElmoConfig
 from .lstm_elmo import ElmoRecurrentLayer, ElmoStates
 from .products_elmo import packed_weights
 from .quantization_elmo import METHOD, ElmoInt8Config, ElmoInt8Quantizer, ElmoInt8Weight
-from .token_encoder_elmo import ElmoLinear, ElmoTokenEncoder
+from .token_encoder_elmo import ElmoLinear, ElmoTokenEncoder, WordCache
 
 NO_WORD_TABLE = (
     "This model reads characters: it has no table of words to replace or resize, and an added word needs none. (A "
@@ -265,13 +264,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
             check_range("input_ids", input_ids, self._token_encoder().word_embeddings.num_embeddings)
             if (input_ids == self.config.pad_token_id).any():
                 raise ValueError(f"`attention_mask` is 1 where `input_ids` is padding ({self.config.pad_token_id}).")
-
-    @staticmethod
-    def _segments(token_type_ids: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor | None:
-        if token_type_ids is not None:
-            check_shape("token_type_ids", token_type_ids, tuple(mask.shape))
-            check_integers("token_type_ids", token_type_ids)
-        return token_type_ids
 
     def _directions(self, directions: str | None) -> tuple[list[int], list[int]]:
         """The reading orders to run, and their indices into the layers' weights."""

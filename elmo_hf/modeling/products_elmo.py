@@ -140,6 +140,11 @@ def matmul(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return left @ right
 
 
+def at_least_fp32(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in fp32, unless it is in float64."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
 def round_up_rows(rows: int, weight_dtype: torch.dtype, device: torch.device) -> int:
     """
     The number of rows to pad a product to. PyTorch compiles a bf16 kernel on a CPU for every new shape, which takes
@@ -362,6 +367,7 @@ __all__ = [
     "PackedMatrix",
     "PackedWeights",
     "WeightKey",
+    "at_least_fp32",
     "autocast_dtype",
     "bf16_is_fast",
     "bf16_is_fatal",

@@ -194,6 +194,8 @@ class ElmoInt8Weight(nn.Module):
 
     def matrices(self) -> list[Int8Matrix]:
         """The weights for integer products, one per direction."""
+        if (matrices := self._matrices) is not None:  # without the lock: another model may be packing its weights
+            return matrices
         with _packing:
             if self._matrices is None:
                 if self.values.is_meta:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from transformers import initialization as init
 
 from .configuration_elmo import ElmoConfig
-from .products_elmo import linear, round_up_rows, without_autocast
+from .products_elmo import at_least_fp32, linear, needs_gradient, round_up_rows, uses_plain_engine, without_autocast
 
 # The size of a chunk's logits. A chunk has at least `MIN_ROWS_PER_CHUNK` rows, since smaller products are slow.
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
@@ -28,7 +28,8 @@ def chunked_loss(
     formula: Callable[..., torch.Tensor], rows: Sequence[torch.Tensor], shared: Sequence[torch.Tensor], width: int
 ) -> torch.Tensor:
     """
-    `formula(*rows, *shared)`, computed in chunks of rows and summed. The gradients are computed in the forward pass.
+    `formula(*rows, *shared)`, computed in chunks of rows and summed. The gradients are computed in the forward pass
+    (not with the plain engine: autograd then stores the logits of all chunks).
 
     Args:
         formula: Returns the summed loss of some rows.
@@ -37,7 +38,7 @@ def chunked_loss(
         width: Logits per prediction.
     """
     size = _rows_per_chunk(width)
-    if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*rows, *shared))):
+    if uses_plain_engine() or not needs_gradient(*rows, *shared):
         chunks = zip(*(tensor.split(size) for tensor in rows), strict=True)
         return sum((formula(*chunk, *shared) for chunk in chunks), shared[0].new_zeros(()))
     return _ChunkedLoss.apply(formula, size, len(rows), *rows, *shared)
@@ -95,7 +96,7 @@ def linear_cross_entropy(hidden: torch.Tensor, labels: torch.Tensor, weight: tor
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The summed loss, at least in fp32. `torch.compile` turns it into one pass over the logits, and one backward."""
-    return F.cross_entropy(_at_least_fp32(logits), labels, reduction="sum")
+    return F.cross_entropy(at_least_fp32(logits), labels, reduction="sum")
 
 
 def linear_log_probs(
@@ -106,14 +107,10 @@ def linear_log_probs(
     chunks = zip(hidden.split(size), labels.split(size), strict=True)
     return torch.cat(
         [
-            -F.cross_entropy(_at_least_fp32(linear(some, weight, bias)), wanted, reduction="none")
+            -F.cross_entropy(at_least_fp32(linear(some, weight, bias)), wanted, reduction="none")
             for some, wanted in chunks
         ]
     )
-
-
-def _at_least_fp32(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 class ElmoSoftmax(nn.Module):
@@ -170,7 +167,7 @@ class ElmoSoftmax(nn.Module):
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """`(predictions, output_size)` → the words' log-probabilities, `(predictions, vocab_size)`."""
-        return _at_least_fp32(linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
+        return at_least_fp32(linear(hidden, self.weight, self.bias)).log_softmax(dim=-1)
 
     def label_log_probs(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """
@@ -199,9 +196,13 @@ def _columns(labels: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
 
 
 def _sampled_cross_entropy(hidden, true_weight, true_bias, columns, weight, bias) -> torch.Tensor:
-    logits = _at_least_fp32(linear(hidden, weight, bias))  # (predictions, samples)
-    true_logits = (_at_least_fp32(hidden) * _at_least_fp32(true_weight)).sum(dim=1) + true_bias
-    return _SampledCrossEntropy.apply(logits, true_logits, columns)
+    logits = at_least_fp32(linear(hidden, weight, bias))  # (predictions, samples)
+    true_logits = (at_least_fp32(hidden) * at_least_fp32(true_weight)).sum(dim=1) + true_bias
+    if not uses_plain_engine():
+        return _SampledCrossEntropy.apply(logits, true_logits, columns)
+    is_true = columns.unsqueeze(1) == torch.arange(logits.shape[1], device=columns.device)  # drawn by accident
+    candidates = torch.cat([true_logits.unsqueeze(1), logits.masked_fill(is_true, -math.inf)], dim=1)
+    return (candidates.logsumexp(dim=1) - true_logits).sum()
 
 
 class _SampledCrossEntropy(torch.autograd.Function):
@@ -315,12 +316,12 @@ class ElmoAdaptiveSoftmax(nn.Module):
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         """As [`ElmoSoftmax.log_probs`]."""
-        head = _at_least_fp32(linear(hidden, *self.head())).log_softmax(dim=-1)
+        head = at_least_fp32(linear(hidden, *self.head())).log_softmax(dim=-1)
         first = self.bounds[0]
         parts = [head[:, :first]]
         for group, (down, weight, bias) in enumerate(self._tails()):
             tail = linear(linear(hidden, down), weight, bias)
-            parts.append(_at_least_fp32(tail).log_softmax(dim=-1) + head[:, first + group, None])
+            parts.append(at_least_fp32(tail).log_softmax(dim=-1) + head[:, first + group, None])
         return torch.cat(parts, dim=-1)
 
     def label_log_probs(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

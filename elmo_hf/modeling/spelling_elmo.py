@@ -5,7 +5,7 @@ their own, as in ELMoForManyLangs (https://github.com/HIT-SCIR/ELMoForManyLangs)
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -144,6 +144,12 @@ class CodePointSpelling(Spelling):
         return "".join(self._characters[character] for character in row[1:end].tolist())
 
 
+def character_table(words: Iterable[str]) -> list[str]:
+    """The table of the characters of some words, in the order in which they occur."""
+    characters = dict.fromkeys(character for word in words for character in word)
+    return [*SPECIAL_CHARACTERS, *characters]
+
+
 def check_characters(characters: Sequence[str]):
     """Refuses a table that is malformed or lacks a special character."""
     if not isinstance(characters, (list, tuple)) or not all(isinstance(entry, str) and entry for entry in characters):
@@ -207,6 +213,7 @@ __all__ = [
     "CodePointSpelling",
     "SpelledVocabulary",
     "Spelling",
+    "character_table",
     "check_characters",
     "distinct_rows",
     "pad_char_rows",

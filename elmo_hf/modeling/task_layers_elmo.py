@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import initialization as init
 
-from .products_elmo import autocast_dtype, linear, matmul, product_dtype, without_autocast
+from .products_elmo import at_least_fp32, autocast_dtype, linear, matmul, product_dtype, without_autocast
 
 # The score of impossible labels and transitions: finite, so that sums and gradients stay finite.
 NEVER = -1e30
@@ -132,17 +132,18 @@ class ElmoHighwayLSTMLayer(nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """`(sentences, words, input_size)` → `(sentences, words, size)`"""
         projected = linear(inputs, self.input_weight)  # (sentences, words, 6 * size)
-        from_input, carried = projected.split([5 * self.size, self.size], dim=-1)
-        from_input = from_input + self.bias
+        gates_of_inputs, carried = projected.split([5 * self.size, self.size], dim=-1)
+        gates_of_inputs = gates_of_inputs + self.bias
         state = cell = projected.new_zeros(len(inputs), self.size)
-        kept = self.dropout(torch.ones_like(state))
+        dropout_mask = self.dropout(torch.ones_like(state))  # the same at every step
         outputs = []
         for step in range(inputs.shape[1]):
-            gates = from_input[:, step] + linear(state * kept, self.recurrent_weight)  # (sentences, 5 * size)
-            entering, staying, new, leaving, highway = gates.chunk(5, dim=-1)
-            cell = entering.sigmoid() * new.tanh() + staying.sigmoid() * cell
-            highway = highway.sigmoid()
-            state = highway * leaving.sigmoid() * cell.tanh() + (1 - highway) * carried[:, step]
+            # (sentences, 5 * size)
+            gates = gates_of_inputs[:, step] + linear(state * dropout_mask, self.recurrent_weight)
+            input_gate, forget_gate, candidate, output_gate, highway_gate = gates.chunk(5, dim=-1)
+            cell = input_gate.sigmoid() * candidate.tanh() + forget_gate.sigmoid() * cell
+            highway_gate = highway_gate.sigmoid()
+            state = highway_gate * output_gate.sigmoid() * cell.tanh() + (1 - highway_gate) * carried[:, step]
             outputs.append(state)
         return torch.stack(outputs, dim=1)
 
@@ -379,7 +380,7 @@ class ElmoCRF(nn.Module):
         Returns:
             `(sentences,)`
         """
-        emissions, scores = _at_least_fp32(emissions), self._scores(constrained=False)
+        emissions, scores = at_least_fp32(emissions), self._scores(constrained=False)
         label_ids = torch.arange(emissions.shape[-1], device=labels.device)
         is_wrong = (labels != -100).unsqueeze(-1) & (labels.unsqueeze(-1) != label_ids)  # (sentences, words, labels)
         # The sequences with the given labels and all sequences, in one pass.
@@ -390,7 +391,7 @@ class ElmoCRF(nn.Module):
 
     def log_marginals(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The log-probability of each label at each word, `(sentences, words, labels)`."""
-        emissions, scores = _at_least_fp32(emissions), self._scores(constrained=True)
+        emissions, scores = at_least_fp32(emissions), self._scores(constrained=True)
         alphas = self._forward_scores(emissions, mask, scores)
         transitions, last = scores[1], scores[2]
         beta = last.expand_as(emissions[:, 0])  # (sentences, labels)
@@ -405,11 +406,11 @@ class ElmoCRF(nn.Module):
 
     def best_labels(self, emissions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The labels of the most probable sequence, `(sentences, words)`; 0 where masked."""
-        return _viterbi(_at_least_fp32(emissions), mask, self._scores(constrained=True))
+        return _viterbi(at_least_fp32(emissions), mask, self._scores(constrained=True))
 
     def _scores(self, constrained: bool) -> Scores:
         """`first`, `moves` and `last`; if constrained, `NEVER` for what the scheme forbids."""
-        scores = _at_least_fp32(self.first), _at_least_fp32(self.moves), _at_least_fp32(self.last)
+        scores = at_least_fp32(self.first), at_least_fp32(self.moves), at_least_fp32(self.last)
         return _constrain(scores, self.allowed) if constrained else scores
 
     @staticmethod
@@ -443,7 +444,7 @@ def best_valid_labels(emissions: torch.Tensor, mask: torch.Tensor, labels: Seque
     Returns:
         `(sentences, words)`; 0 where masked.
     """
-    emissions, size = _at_least_fp32(emissions), len(labels)
+    emissions, size = at_least_fp32(emissions), len(labels)
     zeros = emissions.new_zeros(size), emissions.new_zeros(size, size), emissions.new_zeros(size)
     return _viterbi(emissions, mask, _constrain(zeros, allowed_transitions(labels)))
 
@@ -474,10 +475,6 @@ def _viterbi(emissions: torch.Tensor, mask: torch.Tensor, scores: Scores) -> tor
         label = previous.gather(1, label)
         labels.append(label)
     return torch.cat(labels[::-1], dim=1) * mask
-
-
-def _at_least_fp32(scores: torch.Tensor) -> torch.Tensor:
-    return scores if scores.dtype == torch.float64 else scores.float()
 
 
 __all__ = [

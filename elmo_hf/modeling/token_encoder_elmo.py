@@ -3,7 +3,9 @@
 
 import functools
 import math
-from collections.abc import Iterable
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
 import torch
@@ -12,12 +14,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from transformers import initialization as init
 
-from .caches_elmo import WordCache
 from .configuration_elmo import ElmoConfig
 from .products_elmo import (
     ROWS_PER_BLOCK,
     PackedMatrix,
     PackedWeights,
+    WeightKey,
     has_onednn,
     linear,
     needs_gradient,
@@ -26,6 +28,7 @@ from .products_elmo import (
     product_dtype,
     round_up_rows,
     uses_plain_engine,
+    weight_key,
     without_autocast,
 )
 from .quantization_elmo import NO_TRAINING, ElmoInt8Weight, has_int8_products, quantize_weight
@@ -49,20 +52,20 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         rows: `(n, columns)`, integers.
 
     Returns:
-        `(distinct, columns)` and `(n,)`, with `distinct_rows[places] == rows`.
+        `distinct`, `(distinct, columns)`, and `inverse`, `(n,)`, with `distinct[inverse] == rows`.
     """
-    keys, places = torch.unique((rows * _factors(rows.shape[1], rows.device)).sum(dim=1), return_inverse=True)
+    keys, inverse = torch.unique((rows * _factors(rows.shape[1], rows.device)).sum(dim=1), return_inverse=True)
     indices = torch.arange(len(rows), device=rows.device)
-    examples = torch.empty_like(keys).scatter_(0, places, indices)  # one row per hash
+    examples = torch.empty_like(keys).scatter_(0, inverse, indices)  # one row per hash
     distinct = rows.index_select(0, examples)
-    if not torch.equal(distinct.index_select(0, places), rows):
-        distinct, places = torch.unique(rows, dim=0, return_inverse=True)
-    return distinct, places
+    if not torch.equal(distinct.index_select(0, inverse), rows):
+        distinct, inverse = torch.unique(rows, dim=0, return_inverse=True)
+    return distinct, inverse
 
 
-def rows_at(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """`rows[places]`. `index_select` is faster, but on a GPU it would sum gradients in a random order."""
-    return rows.index_select(0, places) if rows.device.type == "cpu" else rows[places]
+def rows_at(rows: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """`rows[indices]`. `index_select` is faster, but on a GPU it would sum gradients in a random order."""
+    return rows.index_select(0, indices) if rows.device.type == "cpu" else rows[indices]
 
 
 @functools.cache
@@ -297,6 +300,91 @@ class ElmoCharacterEncoder(nn.Module):
         return torch.cat([convolution(chars) for convolution in self.convolutions], dim=-1)
 
 
+class WordCache:
+    """
+    Token vectors by word. When it is full, the least recently used words are evicted.
+
+    Args:
+        capacity (`int`): The maximum number of words.
+        size (`int`): The size of a vector.
+    """
+
+    def __init__(self, capacity: int, size: int):
+        if capacity < 1:
+            raise ValueError(f"A cache holds 1 word or more, asked for {capacity}.")
+        self.capacity, self.size = capacity, size
+        self._lock = threading.Lock()
+        self.clear()
+
+    def clear(self):
+        """Removes all words."""
+        self._rows: OrderedDict[bytes, int] = OrderedDict()  # word → row of `_vectors`, most recently used last
+        with torch.inference_mode(False):  # otherwise calls outside of inference mode could not write to it
+            self._vectors = torch.empty(self.capacity, self.size)  # the system allocates pages when they are written
+        self._weight_keys: list[WeightKey] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __deepcopy__(self, memo) -> "WordCache":
+        return WordCache(self.capacity, self.size)
+
+    def __reduce__(self):
+        return WordCache, (self.capacity, self.size)
+
+    @torch.compiler.disable  # its behaviour depends on its content
+    def vectors(
+        self,
+        words: torch.Tensor,
+        encode: Callable[[torch.Tensor], torch.Tensor],
+        weights: Iterable[torch.Tensor],
+    ) -> torch.Tensor:
+        """
+        Args:
+            words: `(words, columns)`, integers; distinct.
+            encode: Computes the vectors `(some, size)` of some rows of `words`.
+            weights: The weights that `encode` uses. When they change, the cache is cleared.
+
+        Returns:
+            `(words, size)`
+        """
+        keys = [row.tobytes() for row in words.to(torch.int32).numpy()]
+        weight_keys = _weight_keys(weights)
+        vectors = torch.empty(len(keys), self.size)
+        with self._lock:
+            if weight_keys != self._weight_keys:
+                self.clear()
+                self._weight_keys = weight_keys
+            hits = [index for index, key in enumerate(keys) if key in self._rows]
+            vectors[hits] = self._vectors[[self._rows[keys[index]] for index in hits]]
+            for index in hits:
+                self._rows.move_to_end(keys[index])
+        is_hit = set(hits)
+        misses = [index for index in range(len(keys)) if index not in is_hit]
+        if misses:
+            vectors[misses] = encode(words[misses]).float()
+            last = misses[-self.capacity :]
+            with self._lock:
+                if self._weight_keys == weight_keys:
+                    self._insert([keys[index] for index in last], vectors[last])
+        return vectors
+
+    def _insert(self, keys: list[bytes], vectors: torch.Tensor):
+        rows = []
+        for key in keys:
+            row = self._rows.pop(key, None)  # another thread may have inserted it
+            if row is None:
+                row = len(self._rows) if len(self._rows) < self.capacity else self._rows.popitem(last=False)[1]
+            self._rows[key] = row
+            rows.append(row)
+        self._vectors[rows] = vectors
+
+
+def _weight_keys(weights: Iterable[torch.Tensor]) -> list[WeightKey]:
+    """Differ when a weight was replaced or written to, or when its products run in another precision."""
+    return [weight_key(weight, product_dtype(weight.dtype, weight.device)) for weight in weights]
+
+
 def can_be_cached(weight: torch.Tensor) -> bool:
     """Whether vectors that are computed with a weight may be cached: on the CPU, and in fp32."""
     return weight.device.type == "cpu" and weight.dtype != torch.float64
@@ -328,26 +416,26 @@ class ElmoTokenEncoder(nn.Module):
             `(tokens, output_size)`
         """
         columns = [ids.reshape(len(ids), -1) for ids in (input_ids, char_ids) if ids is not None]
-        tokens, places = distinct_rows(torch.cat(columns, dim=-1).long())
+        tokens, inverse = distinct_rows(torch.cat(columns, dim=-1).long())
         if self.characters is not None and char_ids is not None:  # sorted by length: short words need fewer windows
             order = self.characters.lengths(tokens[:, -char_ids.shape[1] :]).argsort(stable=True)
-            tokens, places = tokens.index_select(0, order), order.argsort().index_select(0, places)
+            tokens, inverse = tokens.index_select(0, order), order.argsort().index_select(0, inverse)
         if self.word_cache is None:
-            return rows_at(self.encode(tokens), places)
+            return rows_at(self.encode(tokens), inverse)
         weights = list(self.parameters())
         if needs_gradient(*weights) or not all(can_be_cached(weight) for weight in weights):
             self.word_cache.clear()  # weights that are trained will change
-            return rows_at(self.encode(tokens), places)
-        return rows_at(self.word_cache.vectors(tokens, self.encode, weights), places)
+            return rows_at(self.encode(tokens), inverse)
+        return rows_at(self.word_cache.vectors(tokens, self.encode, weights), inverse)
 
     def encode(self, tokens: torch.Tensor) -> torch.Tensor:
         """Word ids and character ids, concatenated `(tokens, columns)` → `(tokens, output_size)`"""
-        learns = torch.is_grad_enabled() and needs_gradient(*self.parameters())
-        if learns or tokens.device.type != "cpu" or self._table.weight.dtype == torch.float64 or not has_onednn():
+        can_use_onednn = tokens.device.type == "cpu" and self._table.weight.dtype != torch.float64 and has_onednn()
+        if needs_gradient(*self.parameters()) or not can_use_onednn:
             return self._encode(tokens)
         count = len(tokens)
-        if missing := pad_rows(count) - count if count <= 2 * ROW_MULTIPLE else -count % ROW_MULTIPLE:
-            tokens = F.pad(tokens, (0, 0, 0, missing))
+        padded = pad_rows(count) if count <= 2 * ROW_MULTIPLE else math.ceil(count / ROW_MULTIPLE) * ROW_MULTIPLE
+        tokens = F.pad(tokens, (0, 0, 0, padded - count))
         # In blocks, so that the activations fit into the cache.
         blocks = [self._encode(block) for block in tokens.split(ROWS_PER_BLOCK)]
         return (torch.cat(blocks) if len(blocks) > 1 else blocks[0])[:count]
@@ -377,6 +465,7 @@ __all__ = [
     "ElmoHighway",
     "ElmoLinear",
     "ElmoTokenEncoder",
+    "WordCache",
     "distinct_rows",
     "word_chunks",
 ]

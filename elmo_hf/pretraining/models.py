@@ -11,6 +11,7 @@ from ..language_model import load_language_model
 from ..modeling.configuration_elmo import ElmoConfig
 from ..modeling.modeling_elmo import ElmoForPreTraining
 from ..modeling.softmax_elmo import ElmoAdaptiveSoftmax, ElmoSoftmax
+from ..modeling.spelling_elmo import ByteSpelling, character_table
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..modeling.tokenizer_files_elmo import read_vocabulary
 from .settings import RECIPES, PretrainingSettings, unknown_names
@@ -28,6 +29,8 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 """Config fields by size: the released English models, and the model that comes with this package (`compact`)."""
 
+# A table of code points has many more rows than one of bytes, and a row says more.
+CODE_POINT_EMBEDDING_SIZE = 64
 # With a smaller vocabulary, a full softmax is as fast as any other.
 FEW_WORDS = 10_000
 
@@ -66,6 +69,7 @@ def starting_point(
     vocab: str | os.PathLike | None,
     *,
     extend_vocabulary: bool = False,
+    spelling: str = "bytes",
     size: str = "compact",
     recipe: str = "modern",
     fields: dict[str, Any] | None = None,
@@ -78,6 +82,8 @@ def starting_point(
         from_model: A pretrained model to continue from. Default: a new model with random weights.
         vocab: A vocabulary file, for a new model or to extend the vocabulary of an existing one.
         extend_vocabulary: Whether to add the words of `vocab` that the existing model lacks.
+        spelling: What a new model reads of a word: "bytes" (UTF-8), as the original, or "code-points", with a table of
+            the characters of `vocab`. For scripts with thousands of characters.
         size, recipe, fields: The configuration of a new model, as in [`build_config`].
         tokenizer_options: The options of a new tokenizer.
     """
@@ -92,8 +98,28 @@ def starting_point(
         raise ValueError("Only the vocabulary of an existing model can be extended: give --from too.")
     if vocab is None:
         raise ValueError("A new model needs a vocabulary: give --vocab (`elmo-hf vocab` makes one).")
-    tokenizer = ElmoTokenizer(vocab=read_vocabulary(vocab), **(tokenizer_options or {}))
-    return ElmoForPreTraining(build_config(size, tokenizer.vocab_size, recipe, **(fields or {}))), tokenizer
+    words = read_vocabulary(vocab)
+    characters = None
+    if spelling == "code-points":
+        special = ElmoTokenizer().all_special_tokens
+        characters = character_table(word for word in words if word not in special)
+    tokenizer = ElmoTokenizer(vocab=words, characters=characters, **(tokenizer_options or {}))
+    fields = character_fields(tokenizer) | (fields or {})
+    return ElmoForPreTraining(build_config(size, tokenizer.vocab_size, recipe, **fields)), tokenizer
+
+
+def character_fields(tokenizer: ElmoTokenizer) -> dict[str, int]:
+    """The fields of a config that depend on how a tokenizer spells words; none for bytes, which are the default."""
+    spelling = tokenizer.spelling
+    if isinstance(spelling, ByteSpelling):
+        return {}
+    return {
+        "char_vocab_size": spelling.size,
+        "char_pad_id": spelling.pad,
+        "char_bos_id": spelling.begin_sentence,
+        "char_eos_id": spelling.end_sentence,
+        "char_embedding_size": CODE_POINT_EMBEDDING_SIZE,
+    }
 
 
 def extended(

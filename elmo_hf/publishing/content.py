@@ -27,7 +27,7 @@ NOTE = (
     "The repository contains the code of the model. If the package `elmo-hf` is installed, `import elmo_hf` replaces "
     "`trust_remote_code=True`."
 )
-# Of heads without Auto class, by name.
+# Of heads without Auto class, by name. A new head may have none: its card then ends with the loading.
 CLASS_CALLS = {
     "ElmoForSemanticRoles": [
         'batch = tokenizer(["He sat on the bank ."], return_tensors="pt")',
@@ -36,16 +36,16 @@ CLASS_CALLS = {
         "labels = model(**batch, predicate_mask=predicate).logits.argmax(-1)[0]  # one for each word",
         "roles = [model.config.id2label[int(label)] for label in labels[1:-1]]",
     ],
+    "ElmoForCoreference": [
+        'batch = tokenizer(["Anna saw a cat .", "She fed it ."], padding=True, return_tensors="pt")',
+        "clusters = model(**batch).clusters[0]  # first word, last word and cluster of each mention",
+    ],
 }
-CLASS_CALLS["ElmoForCoreference"] = [
-    'batch = tokenizer(["Anna saw a cat .", "She fed it ."], padding=True, return_tensors="pt")',
-    "clusters = model(**batch).clusters[0]  # first word, last word and cluster of each mention",
-]
 CLASS_NOTE = (
     "The repository contains the code of the model. If the package `elmo-hf` is installed, the class is "
-    "`elmo_hf.{name}`, and "
-    "`elmo-hf predict` runs it on text."
+    "`elmo_hf.{name}`{predict}."
 )
+PREDICT_NOTE = ", and `elmo-hf predict` runs it on text"
 HEAD_FIELDS = ["elmo_places", "mixer_weights", "mixer_l2", "elmo_dropout", "freeze_bilm", "word_vector_size"]
 HEAD_FIELDS += ["num_task_layers", "task_layer_size", "classifier_dropout"]
 
@@ -125,7 +125,9 @@ class CardContent(NamedTuple):
 
     def _usage_note(self) -> str:
         head = head_of(self.config)
-        return NOTE if head is None or head.auto_class is not None else CLASS_NOTE.format(name=head.name)
+        if head is None or head.auto_class is not None:
+            return NOTE
+        return CLASS_NOTE.format(name=head.name, predict=PREDICT_NOTE if head.task else "")
 
     def _usage(self) -> str:
         head = head_of(self.config)

@@ -243,6 +243,8 @@ RESUME = ["--resume", "--out"]
         (["text.txt", "--from", "model"], "--extend-vocab"),
         (["text.txt", "--from", "used", "--extend-vocab"], "used holds no model: config.json is missing"),
         (["text.txt", "--from", "model", "--extend-vocab", "--set", "dropout=0.5"], "dropout cannot be set"),
+        (["text.txt", "--from", "model", "--spelling", "code-points"], "takes the tokenizer of the model as it is"),
+        (["text.txt", "--from", "model", "--segmenter", "character"], "takes the tokenizer of the model as it is"),
         (["text.txt", "--out", "used"], "used exists and is not an empty folder"),
         (["text.txt", "--out", "text.txt"], "text.txt exists and is not an empty folder"),
         ([*RESUME, "used"], "used holds no run"),

@@ -112,12 +112,16 @@ def test_a_model_that_was_trained_gives_the_vectors_of_its_new_weights(optimizer
         torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_training_mode_drops_the_packed_copies():
+@pytest.mark.parametrize("mode", [True, False])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_change_of_mode_drops_the_packed_copies(mode, frozen):
     model, char_ids = tiny_model(), random_words(np.random.default_rng(0), 4, 5)
+    if frozen:
+        model.freeze_bilm()
     with torch.no_grad():
         model(char_ids=char_ids)
     assert all(packed._packed for packed in packed_weights(model))
-    model.train()
+    model.train(mode)
     assert not any(packed._packed for packed in packed_weights(model))
 
 

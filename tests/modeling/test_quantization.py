@@ -236,6 +236,13 @@ def test_eight_threads_get_the_same_vectors(words):
     assert all(torch.equal(one, vectors[0]) for one in vectors)
 
 
+def test_a_packed_model_does_not_wait_for_another_one_to_pack(words):
+    model = tiny_model().quantize()
+    expected = vectors_of(model, words)
+    with quantization_elmo._packing, ThreadPoolExecutor(1) as pool:
+        assert torch.equal(pool.submit(vectors_of, model, words).result(timeout=60), expected)
+
+
 # ---- copied, moved, saved
 
 

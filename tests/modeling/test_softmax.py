@@ -421,3 +421,26 @@ def test_in_evaluation_a_sampled_softmax_is_a_full_one():
 def test_asking_for_as_many_words_as_there_are_is_an_error(samples):
     with pytest.raises(ValueError, match=f"Cannot draw {samples} distinct words of 300"):
         log_uniform_sample(samples, 300)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_plain_engine_has_the_same_loss_and_gradients_by_autograd_alone(kind, monkeypatch):
+    softmax, (hidden, labels) = softmax_of(kind), predictions(7)
+    results = {}
+    for engine in ("fast", "plain"):
+        monkeypatch.setenv("ELMO_HF_ENGINE", engine)
+        torch.manual_seed(0)  # of the samples
+        loss = softmax(hidden, labels)
+        results[engine] = loss, torch.autograd.grad(loss, [hidden, *softmax.parameters()])
+    assert_close(results["fast"], results["plain"])
+    assert not {name for name in backward_nodes(loss) if name.startswith("_")}  # functions with gradients by hand
+
+
+def backward_nodes(loss: torch.Tensor) -> set[str]:
+    """The names of the nodes that the backward pass goes through."""
+    names, nodes = set(), [loss.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        names.add(node.name())
+        nodes += [parent for parent, _ in node.next_functions if parent is not None]
+    return names

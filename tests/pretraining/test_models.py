@@ -255,6 +255,23 @@ def test_a_fresh_model_fits_its_vocabulary(vocabulary):
     assert tokenizer.splitting == "whitespace"
 
 
+def test_a_model_of_code_points_has_the_characters_of_its_vocabulary(tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("<S>\n</S>\n<UNK>\n银行\n行长\n", "utf-8")
+    model, tokenizer = starting_point(None, vocabulary, spelling="code-points", fields=FIELDS)
+    batch = tokenizer([["银行", "长银", "猫"]], is_split_into_words=True, return_tensors="pt")
+    row = batch["char_ids"][0, 2]
+    assert tokenizer.spelling.word(row.numpy()) == "长银"  # a new word of known characters
+    assert model.config.char_vocab_size == tokenizer.spelling.size == 1 + 6 + 3  # padding, special characters, 银行长
+    layers = model.elmo(**batch, output_hidden_states=True).hidden_states
+    assert layers[0].shape[1] == 5
+    assert (batch["char_ids"][0, 3] == tokenizer.spelling.unknown).sum() == 1  # 猫
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    again, _ = load_language_model(str(tmp_path / "model"))
+    assert torch.equal(again.elmo(**batch).last_hidden_state, model.eval().elmo(**batch).last_hidden_state)
+
+
 def test_an_existing_model_goes_on_with_its_words(stored):
     model, tokenizer = starting_point(stored, None)
     expected, _ = language_model()

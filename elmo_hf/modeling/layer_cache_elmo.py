@@ -1,15 +1,10 @@
 # Copyright 2026 The elmo-hf authors. Licensed under the Apache License, Version 2.0.
-"""
-Caches of what the biLM computes: token vectors of words across calls, and all layers of sentences across epochs.
-"""
+"""A cache of the layers of sentences, for heads that train over many epochs on a frozen biLM."""
 
 import hashlib
 import json
 import os
-import threading
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,97 +14,6 @@ from torch import nn
 from torch.nn import functional
 
 from .pooling_elmo import ElmoSentences
-from .products_elmo import WeightKey, product_dtype, weight_key
-
-# ---- Token vectors of words
-
-
-class WordCache:
-    """
-    Token vectors by word. When it is full, the least recently used words are evicted.
-
-    Args:
-        capacity (`int`): The maximum number of words.
-        size (`int`): The size of a vector.
-    """
-
-    def __init__(self, capacity: int, size: int):
-        if capacity < 1:
-            raise ValueError(f"A cache holds 1 word or more, asked for {capacity}.")
-        self.capacity, self.size = capacity, size
-        self._lock = threading.Lock()
-        self.clear()
-
-    def clear(self):
-        """Removes all words."""
-        self._rows: OrderedDict[bytes, int] = OrderedDict()  # word → row of `_vectors`, most recently used last
-        with torch.inference_mode(False):  # otherwise calls outside of inference mode could not write to it
-            self._vectors = torch.empty(self.capacity, self.size)  # the system allocates pages when they are written
-        self._weight_keys: list[WeightKey] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __deepcopy__(self, memo) -> "WordCache":
-        return WordCache(self.capacity, self.size)
-
-    def __reduce__(self):
-        return WordCache, (self.capacity, self.size)
-
-    @torch.compiler.disable  # its behaviour depends on its content
-    def vectors(
-        self,
-        words: torch.Tensor,
-        encode: Callable[[torch.Tensor], torch.Tensor],
-        weights: Iterable[torch.Tensor],
-    ) -> torch.Tensor:
-        """
-        Args:
-            words: `(words, columns)`, integers; distinct.
-            encode: Computes the vectors `(some, size)` of some rows of `words`.
-            weights: The weights that `encode` uses. When they change, the cache is cleared.
-
-        Returns:
-            `(words, size)`
-        """
-        keys = [row.tobytes() for row in words.to(torch.int32).numpy()]
-        weight_keys = _weight_keys(weights)
-        vectors = torch.empty(len(keys), self.size)
-        with self._lock:
-            if weight_keys != self._weight_keys:
-                self.clear()
-                self._weight_keys = weight_keys
-            hits = [index for index, key in enumerate(keys) if key in self._rows]
-            vectors[hits] = self._vectors[[self._rows[keys[index]] for index in hits]]
-            for index in hits:
-                self._rows.move_to_end(keys[index])
-        is_hit = set(hits)
-        misses = [index for index in range(len(keys)) if index not in is_hit]
-        if misses:
-            vectors[misses] = encode(words[misses]).float()
-            last = misses[-self.capacity :]
-            with self._lock:
-                if self._weight_keys == weight_keys:
-                    self._insert([keys[index] for index in last], vectors[last])
-        return vectors
-
-    def _insert(self, keys: list[bytes], vectors: torch.Tensor):
-        rows = []
-        for key in keys:
-            row = self._rows.pop(key, None)  # another thread may have inserted it
-            if row is None:
-                row = len(self._rows) if len(self._rows) < self.capacity else self._rows.popitem(last=False)[1]
-            self._rows[key] = row
-            rows.append(row)
-        self._vectors[rows] = vectors
-
-
-def _weight_keys(weights: Iterable[torch.Tensor]) -> list[WeightKey]:
-    """Differ when a weight was replaced or written to, or when its products run in another precision."""
-    return [weight_key(weight, product_dtype(weight.dtype, weight.device)) for weight in weights]
-
-
-# ---- Layers of sentences
 
 FINGERPRINT, DATA, INDEX, TEMPORARY = "bilm.json", ".layers", ".index", ".tmp"
 SUFFIXES = (DATA, INDEX, TEMPORARY)
@@ -302,4 +206,4 @@ def bilm_fingerprint(elmo: Any) -> str:
     return digest.hexdigest()
 
 
-__all__ = ["ElmoLayerCache", "WordCache", "bilm_fingerprint"]
+__all__ = ["ElmoLayerCache", "bilm_fingerprint"]
