@@ -28,7 +28,7 @@ def senses(results: dict[str, Any]) -> str:
         for method, values in zip(results["methods"], results["accuracy"], strict=True)
     ]
     rows.append(["occurrences", *(f"{count:,}" for count in results["counts"]), ""])
-    return markdown(["", *results["groups"], "paper"], rows)
+    return markdown(["method", *results["groups"], "paper"], rows)
 
 
 def probe(results: dict[str, Any]) -> str:
@@ -41,7 +41,7 @@ def probe(results: dict[str, Any]) -> str:
         [name, *(f"{100 * value:.1f}" for value in values), f"{paper[name]:.1f}" if name in paper else ""]
         for name, *values in zip(names, *cells, strict=True)
     ]
-    return markdown(["", "all words", "unknown words", "paper (Penn Treebank)"], rows)
+    return markdown(["representation", "all words", "unknown words", "paper (Penn Treebank)"], rows)
 
 
 def samples(results: dict[str, Any]) -> str:
@@ -65,13 +65,13 @@ def layers(results: dict[str, Any]) -> str:
         "self-similarity": similarity["self_similarity"],
         "intra-sentence similarity": similarity["intra_sentence"],
     } | {f"cosine to {name}": row for name, row in zip(names, similarity["between"], strict=True)}
-    return markdown(["", *names], [[name, *(f"{value:.2f}" for value in row)] for name, row in measures.items()])
+    return markdown(["measure", *names], [[name, *(f"{value:.2f}" for value in row)] for name, row in measures.items()])
 
 
 def learned_mix(results: dict[str, Any]) -> str:
     """The share of each layer in the mix that is learned for senses."""
     shares = results["learned_mix"]
-    return markdown(["", *_layer_names(shares)], [["learned mix for senses", *(f"{share:.2f}" for share in shares)]])
+    return markdown(["mix", *_layer_names(shares)], [["learned for senses", *(f"{share:.2f}" for share in shares)]])
 
 
 def mixers(results: dict[str, Any]) -> str:
@@ -86,14 +86,19 @@ def mixers(results: dict[str, Any]) -> str:
 
 
 def mixes(results: dict[str, Any]) -> str:
-    """The mixes of fine-tuned models, as in Figure 2 of the paper: those of the best seed."""
+    """The mixes of the taggers of `samples`, as in Figure 2 of the paper: those of the best seed."""
     if not results["mixes"]:
         raise NotMeasuredError("mixes of fine-tuned models")
     rows = [
-        [f"{mix['model']}, {mix['place']}", *(f"{weight:.2f}" for weight in mix["weights"]), f"{mix['gamma']:.2f}"]
+        [
+            f"{_share(mix['model'])}, {mix['place']}",
+            *(f"{weight:.2f}" for weight in mix["weights"]),
+            f"{mix['gamma']:.2f}",
+        ]
         for mix in results["mixes"]["mixes"]
     ]
-    return markdown(["", *_layer_names(results["mixes"]["mixes"][0]["weights"]), "gamma"], rows)
+    names = _layer_names(results["mixes"]["mixes"][0]["weights"])
+    return markdown(["training data, place of the mix", *names, "gamma"], rows)
 
 
 def neighbors(results: dict[str, Any]) -> str:
@@ -118,6 +123,11 @@ def _marked(use: dict[str, Any]) -> str:
 
 def _layer_names(values: Sequence[float]) -> list[str]:
     return [f"layer {layer}" for layer in range(len(values))]
+
+
+def _share(folder: str) -> str:
+    """The share of the training data of a head, which is in the name of its folder: `with-elmo-0.01`."""
+    return f"{100 * float(folder.removeprefix('with-elmo-')):g} %"
 
 
 def _mean_and_range(values: np.ndarray, digits: int) -> str:

@@ -60,8 +60,8 @@ def cached(results: dict[str, Any]) -> str:
     settings = ["1", "8", "32", "64"]
     rows = []
     for size, name in SIZE_NAMES.items():
-        seconds = {result["setting"]: result["seconds"] for result in results["results"] if result["size"] == size}
-        cells = [spread(ratios(seconds[key]["warm"], seconds[key]["allennlp-warm"]), 1) for key in settings]
+        runs = {result["setting"]: result["seconds"] for result in results["results"] if result["size"] == size}
+        cells = [spread(ratios(runs[key]["warm"], runs[key]["allennlp-warm"]), 1) for key in settings]
         rows.append([name, *cells])
     return markdown(["size", *(f"batches of {setting}" for setting in settings)], rows) + footnote(results)
 
@@ -94,7 +94,7 @@ def speed(inference: dict[str, Any], pretraining: dict[str, Any]) -> str:
     words = f"{result['words'] / median(result['seconds']['ours']):,.0f}"
     times = ["–", cell(result["seconds"], "ours", "simple_elmo"), cell(result["seconds"], "ours", "plain")]
     rows.append([f"pretraining, {SIZE_NAMES['small']}", words, *times])
-    header = ["", "words per second", "against AllenNLP", "against TensorFlow", "against a plain PyTorch loop"]
+    header = ["task", "words per second", "against AllenNLP", "against TensorFlow", "against a plain PyTorch loop"]
     return markdown(header, rows) + footnote(inference)
 
 
@@ -110,8 +110,8 @@ def corpus(results: dict[str, Any]) -> str:
             slower = spread(ratios(ours["seconds"], result["seconds"]), 1) if side in sides[3:] else ""
             row += [f"{result['words'] / median(result['seconds']):,.0f}", slower, f"{result['megabytes']:,}"]
         rows.append(row)
-    columns = [f"{size}: {what}" for size in SIZE_NAMES for what in ("words/s", "fp32 is faster by", "peak MB")]
-    return markdown(["", *columns], rows) + footnote(results)
+    columns = [f"{size}: {what}" for size in SIZE_NAMES for what in ("words/s", "fp32 is x times as fast", "peak MB")]
+    return markdown(["side", *columns], rows) + footnote(results)
 
 
 def memory(results: dict[str, Any]) -> str:
@@ -122,7 +122,7 @@ def memory(results: dict[str, Any]) -> str:
         if record["side"] in SIDE_NAMES:
             size = f"{record['size']}, weights of {record['weights']} MB"
             rows.append([size, SIDE_NAMES[record["side"]], *(f"{record[column]:,}" for column in columns)])
-    return markdown(["size", "", *columns], rows, 2) + footnote(results)
+    return markdown(["size", "side", *columns], rows, 2) + footnote(results)
 
 
 def documents(results: dict[str, Any]) -> str:
@@ -138,7 +138,7 @@ def loading(results: dict[str, Any]) -> str:
     for record in results["results"]:
         cells = [f"{median(record['seconds'][column]):.2f}" for column in columns]
         rows.append([record["size"], SIDE_NAMES[record["side"]], *cells])
-    return markdown(["size", "", *columns], rows, 2) + footnote(results)
+    return markdown(["size", "side", *columns], rows, 2) + footnote(results)
 
 
 def scaling(results: dict[str, Any]) -> str:
@@ -155,7 +155,7 @@ def scaling(results: dict[str, Any]) -> str:
         for record in results["results"]["batches"]
         if record["sentences"] in (1, 8, 32, 128, 512)
     ]
-    return markdown(["", "µs per word"], rows) + footnote(results)
+    return markdown(["text", "µs per word"], rows) + footnote(results)
 
 
 def tokenizer(results: dict[str, Any]) -> str:
@@ -181,7 +181,7 @@ def pretraining(results: dict[str, Any]) -> str:
             slower = "" if side == "ours" else spread(ratios(result["seconds"]["ours"], seconds), 2)
             size = PRETRAINING_SIZES[result["size"]] if side == "ours" else ""
             rows.append([size, PRETRAINING_SIDES[side], words, slower, f"{result['megabytes'][side]:,}"])
-    header = ["size", "", "words/s", "elmo-hf is faster by", "peak MB"]
+    header = ["size", "side", "words/s", "elmo-hf is x times as fast", "peak MB"]
     return markdown(header, rows, 2) + f"\n({results['processor']}, 2 threads.)\n"
 
 
@@ -194,7 +194,7 @@ def serving(results: dict[str, Any]) -> str:
         rows.append([f"{results['clients']} clients, {size} text{'s' if size != '1' else ''} per request"])
         rows[-1] += [spread(values["texts/s"]), f"{median(values['share']):.0%}"]
         rows[-1] += [f"{1000 * median(values[name]):,.0f} ms" for name in ("p50", "p99")]
-    return markdown(["", "texts per second", "of the embedder", "p50", "p99"], rows) + footnote(results)
+    return markdown(["requests", "texts per second", "share of the embedder's", "p50", "p99"], rows) + footnote(results)
 
 
 def minilm(results: dict[str, Any]) -> str:
@@ -204,7 +204,7 @@ def minilm(results: dict[str, Any]) -> str:
     for side, record in results["results"].items():
         speeds = [spread(record["words/s"][setting]) for setting in settings]
         rows.append([side, f"{record['parameters'] / 1e6:.1f}", *speeds, f"{median(record['megabytes']):,.0f}"])
-    header = ["", "million parameters", *(f"words/s, {setting}" for setting in settings), "peak MB"]
+    header = ["model", "million parameters", *(f"words/s, {setting}" for setting in settings), "peak MB"]
     return markdown(header, rows) + footnote(results)
 
 
@@ -247,5 +247,5 @@ def onnx_error(results: dict[str, Any]) -> str:
         cells = [f"{mean:.4f} ({least:.4f})" for mean, least in cosines]
         rows.append([label, *cells, f"{compared[side]['largest difference']:.2f}"])
     layers = len(compared["onnxruntime int8"]["mean cosines"])
-    header = ["", *(f"layer {layer}" for layer in range(layers)), "largest difference of a value"]
+    header = ["side", *(f"layer {layer}" for layer in range(layers)), "largest difference of a value"]
     return markdown(header, rows) + "\n(Mean and, in brackets, smallest cosine of a word's vector with that of fp32.)\n"

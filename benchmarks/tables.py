@@ -4,8 +4,8 @@ Writes the measured numbers of `benchmarks/results/*.json` into the documentatio
     python -m benchmarks.tables          # rewrites README.md and docs/
     python -m benchmarks.tables --check  # fails if a table differs from its results
 
-A table stands between `<!-- numbers: NAME -->` and `<!-- /numbers -->`; `TABLES` makes its text by that name. A table
-whose results are not measured yet stays as it is.
+A table stands between `<!-- numbers: NAME -->` and `<!-- /numbers -->`; `TABLES` makes its text by that name. Without
+results the text is `NOT_MEASURED`.
 """
 
 import argparse
@@ -21,17 +21,21 @@ from benchmarks.task_tables import TASK_TABLES, NotMeasuredError
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 BLOCK = re.compile(r"(<!-- numbers: (?P<name>[\w -]+) -->\n)(?P<body>.*?)(<!-- /numbers -->)", re.DOTALL)
+NOT_MEASURED = "Not measured yet.\n"
 
 
 def read_results(name: str) -> dict:
-    """The JSON object of a benchmark's results."""
+    """The JSON object of a benchmark's results. Raises [`NotMeasuredError`] if there is none."""
+    if not (RESULTS / f"{name}.json").exists():
+        raise NotMeasuredError(name)
     return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
 
 
 def trick(name: str) -> str:
     """How many times as fast the engine is with one of its tricks."""
     results = read_results("tricks")
-    cases = results["speed_with_trick"][name]
+    if (cases := results["speed_with_trick"].get(name)) is None:
+        raise NotMeasuredError(f"trick {name}")
     header = "| " + " | ".join(cases) + " |\n|" + "---:|" * len(cases)
     row = "| " + " | ".join(f"{ratio:.2f}x" for ratio in cases.values()) + " |"
     return f"{header}\n{row}\n\n({results['processor']}, {results['threads']} threads.)\n"
@@ -39,8 +43,9 @@ def trick(name: str) -> str:
 
 def memory(name: str) -> str:
     """Peak memory with and without one of the engine's tricks."""
-    cases = read_results("tricks")["peak_memory"][name]
-    lines = ["| | with it | without |", "|---|---:|---:|"]
+    if (cases := read_results("tricks")["peak_memory"].get(name)) is None:
+        raise NotMeasuredError(f"memory of the trick {name}")
+    lines = ["| size and streams | with it | without |", "|---|---:|---:|"]
     return "\n".join([*lines, *(f"| {case} | {a:,} MB | {b:,} MB |" for case, (a, b) in cases.items())]) + "\n"
 
 
@@ -88,7 +93,7 @@ def tasks(name: str) -> str:
 def campaign(_: str) -> str:
     """The faults that were tried, and how many of them were survived."""
     results = read_results("campaign")
-    rows = [[kind, str(counts["tried"]), str(counts["survived"])] for kind, counts in results["kinds"].items()]
+    rows = [[kind, str(trials["tried"]), str(trials["survived"])] for kind, trials in results["kinds"].items()]
     return speed_tables.markdown(["faults", "tried", "survived"], rows) + f"\n(Seed {results['seed']}.)\n"
 
 
@@ -103,25 +108,20 @@ TABLES: dict[str, Callable[[str], str]] = {
     "tasks": tasks,
     "trick": trick,
 }
-NOT_YET_MEASURED = {"minilm", "onnx", "pairs", "serving", "tasks"}
 
 
-def make_table(name: str, present: str) -> str:
+def make_table(name: str) -> str:
     """The text of a table; the first word of its name says which function makes it."""
     kind, _, rest = name.partition(" ")
     try:
         return TABLES[kind](rest)
     except NotMeasuredError:
-        return present
-    except FileNotFoundError as error:
-        if Path(error.filename).stem in NOT_YET_MEASURED:
-            return present
-        raise
+        return NOT_MEASURED
 
 
 def updated(text: str) -> str:
     """A document with all its tables made anew."""
-    return BLOCK.sub(lambda block: f"{block[1]}{make_table(block['name'], block['body'])}{block[4]}", text)
+    return BLOCK.sub(lambda block: f"{block[1]}{make_table(block['name'])}{block[4]}", text)
 
 
 def documents() -> Iterator[Path]:

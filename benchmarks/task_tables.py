@@ -1,6 +1,6 @@
 """Tables of the tasks for the documentation, made from the records of `python -m benchmarks.tasks`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import mean
 from typing import Any
 
@@ -18,7 +18,6 @@ TASK_NAMES = {
     "polarity": ("sentiment, film reviews", "accuracy"),
     "pos": ("parts of speech, UD English EWT", "accuracy"),
 }
-OPTIONAL = {"pos"}  # not one of the six tasks of the paper: the table of results does not wait for it
 INPUT_NAMES = {
     "learned": "learned vectors (100)",
     "glove": "GloVe (50)",
@@ -29,7 +28,7 @@ INPUT_NAMES = {
 
 
 class NotMeasuredError(LookupError):
-    """The records have too few runs for a table, which then stays as it is."""
+    """There are no results for a table."""
 
 
 def metrics(records: Records, task: str, inputs: str, way: str | None = None) -> list[float]:
@@ -46,8 +45,8 @@ def cell(values: Sequence[float]) -> str:
 
 
 def results(records: Records) -> str:
-    """Each task without and with ELMo beside the same word vectors, GloVe's where they were measured."""
-    rows, missing = [], []
+    """Each measured task without and with ELMo beside the same word vectors, GloVe's where they were measured."""
+    rows = []
     for task, (name, metric) in TASK_NAMES.items():
         for vectors in ("glove", "learned"):
             without, with_elmo = metrics(records, task, vectors), metrics(records, task, f"elmo+{vectors}")
@@ -55,33 +54,39 @@ def results(records: Records) -> str:
                 gain, seeds = f"{mean(with_elmo) - mean(without):+.2f}", str(min(len(without), len(with_elmo)))
                 rows.append([name, metric, INPUT_NAMES[vectors], cell(without), cell(with_elmo), gain, seeds])
                 break
-        else:
-            missing.append(task)
-    if set(missing) - OPTIONAL:
-        raise NotMeasuredError(", ".join(missing))
+    if not rows:
+        raise NotMeasuredError("a task without and with ELMo")
     return markdown(["task", "metric", "word vectors", "without ELMo", "with ELMo", "gain", "seeds"], rows, 3)
 
 
 def inputs(records: Records) -> str:
-    """All inputs of the tasks where each was measured."""
-    tasks = [task for task in TASK_NAMES if all(metrics(records, task, key) for key in INPUT_NAMES)]
+    """All inputs of the tasks where more was measured than the table of results shows."""
+    others = INPUT_NAMES.keys() - {"glove", "elmo+glove"}
+    tasks = [task for task in TASK_NAMES if any(metrics(records, task, key) for key in others)]
     if not tasks:
-        raise NotMeasuredError("all inputs of a task")
+        raise NotMeasuredError("other inputs")
     rows = [[name, *(cell(metrics(records, task, key)) for task in tasks)] for key, name in INPUT_NAMES.items()]
-    return markdown(["input", *tasks], rows)
+    seeds = [num_seeds(metrics(records, task, key) for key in INPUT_NAMES) for task in tasks]
+    return markdown(["input", *tasks], [*rows, ["seeds", *seeds]])
 
 
 def ways(records: Records) -> str:
     """Ways to use the layers, with learned vectors beside ELMo."""
-    ways = dict.fromkeys(record["way"] for record in records if record["inputs"] == "elmo+learned")
+    names = dict.fromkeys(record["way"] for record in records if record["inputs"] == "elmo+learned")
     tasks = [task for task in TASK_NAMES if any(record["way"] and record["task"] == task for record in records)]
     if not tasks:
         raise NotMeasuredError("ways to use the layers")
     rows = []
-    for way in ways:
+    for way in names:
         cells = [cell(metrics(records, task, "elmo+learned", way)) for task in tasks]
         rows.append([way or "input, learned mix, L2 0.001 (default)", *cells])
-    return markdown(["way", *tasks], rows)
+    seeds = [num_seeds(metrics(records, task, "elmo+learned", way) for way in names) for task in tasks]
+    return markdown(["way", *tasks], [*rows, ["seeds", *seeds]])
+
+
+def num_seeds(runs: Iterable[Sequence[float]]) -> str:
+    """The number of seeds of the cells of a column, the smallest if they differ. Empty cells do not count."""
+    return str(min(len(values) for values in runs if values))
 
 
 def int8(records: Records) -> str:
@@ -94,10 +99,10 @@ def int8(records: Records) -> str:
             exact, small = (mean(100 * record[key] for record in tested) for key in ("metric", "int8 metric"))
             lost = [100 * (record["metric"] - record["int8 metric"]) for record in tested]
             spread = f"{mean(lost):.2f} ({min(lost):.2f} to {max(lost):.2f})"
-            rows.append([f"{name}, {metric}", f"{exact:.2f}", f"{small:.2f}", spread])
+            rows.append([f"{name}, {metric}", f"{exact:.2f}", f"{small:.2f}", spread, str(len(tested))])
     if not rows:
         raise NotMeasuredError("int8 weights")
-    return markdown(["", "fp32", "int8", "lost"], rows)
+    return markdown(["task and metric", "fp32", "int8", "lost", "seeds"], rows)
 
 
 def mixes(records: Records) -> str:
@@ -108,10 +113,11 @@ def mixes(records: Records) -> str:
         for place in ("input", "output"):
             shares = [record[f"{place} mix"] for record in runs if f"{place} mix" in record]
             if shares:
-                rows.append([name, place, *(f"{mean(layer):.2f}" for layer in zip(*shares, strict=True))])
+                layers = [f"{mean(layer):.2f}" for layer in zip(*shares, strict=True)]
+                rows.append([name, place, *layers, str(len(shares))])
     if not rows:
         raise NotMeasuredError("ELMo and GloVe")
-    return markdown(["task", "place", *(f"layer {layer}" for layer in range(len(rows[0]) - 2))], rows, 2)
+    return markdown(["task", "place", *(f"layer {layer}" for layer in range(len(rows[0]) - 3)), "seeds"], rows, 2)
 
 
 TASK_TABLES = {"results": results, "inputs": inputs, "ways": ways, "int8": int8, "mixes": mixes}

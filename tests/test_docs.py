@@ -8,6 +8,7 @@ import shlex
 import sys
 
 import pytest
+import typer
 from transformers import pipeline
 
 from elmo_hf import (
@@ -35,11 +36,32 @@ def code_blocks(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), flags=re.DOTALL)
 
 
+def commands(name: str) -> list[str]:
+    """The lines of bash blocks that call `elmo-hf`, without what follows in a pipe or goes to a file."""
+    blocks = re.findall(r"```(?:bash|console)\n(.*?)```", (ROOT / name).read_text("utf-8"), flags=re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [re.split(r" [|>] ", line)[0] for line in lines if line.removeprefix("$ ").startswith("elmo-hf ")]
+
+
 def table_rows(name: str, header: str) -> list[list[str]]:
     """The cells of the table under a header line."""
     _, table = (ROOT / name).read_text("utf-8").split(f"| {header} |\n", 1)
     lines = table.split("\n\n")[0].splitlines()[1:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+DOCUMENTS = sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if commands(name)])
+def test_the_options_of_the_commands_exist(name):
+    for line in commands(name):
+        words = shlex.split(line.removeprefix("$ "), comments=True)[1:]
+        context = typer.main.get_command(cli.app).make_context("elmo-hf", words)
+        while isinstance(context.command, typer.core.TyperGroup):
+            rest = [*context._protected_args, *context.args]
+            command_name, command, rest = context.command.resolve_command(context, rest)
+            context = command.make_context(command_name, rest, parent=context)
 
 
 def words_in(cell: str) -> list[str]:
@@ -200,7 +222,7 @@ def block_with(name: str, text: str) -> str:
 def test_the_scikit_learn_example_gives_what_it_says():
     names: dict = {}
     exec(block_with("docs/embedding.md", "LogisticRegression"), names)
-    assert list(names["found"]) == ["water", "money"]
+    assert list(names["topics"]) == ["water", "money"]
 
 
 def test_the_trainer_example_learns_and_saves_a_tagger(tmp_path, monkeypatch):

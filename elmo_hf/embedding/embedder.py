@@ -15,17 +15,14 @@ from ..index.index import ElmoIndex, Neighbour
 from ..index.neighbors import neighbors
 from ..modeling.modeling_elmo import ElmoModel
 from ..modeling.tokenization_elmo import ElmoTokenizer
-from ..runtime.default_model import default_model, find_model
 from ..runtime.model_loading import loading_errors
+from ..runtime.named_models import LOCATION_OPTIONS, locate_model
 from ..runtime.progress import Progress, ProgressReport
 from ..runtime.staging import staged_folder
 from .layers import Layers, check_pooling
 from .request import EmbeddingRequest
 from .sentence_files import write_sentence_files
 from .sentence_fitting import fit_sentence_pooling
-
-# Options of `from_pretrained` that locate files; the model and the tokenizer both get them.
-LOCATION_OPTIONS = {"cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token"}
 
 
 class ElmoEmbedder:
@@ -74,7 +71,8 @@ class ElmoEmbedder:
             dtype: The dtype of the weights. Default: the dtype that they were saved in.
             kwargs: Further options of [`ElmoModel.from_pretrained`], such as `quantization_config` or `revision`.
         """
-        name = default_model() if model is None else find_model(os.fspath(model))
+        name, offline = locate_model(model, **kwargs)
+        kwargs |= offline
         where = {option: value for option, value in kwargs.items() if option in LOCATION_OPTIONS}
         if dtype is not None:
             kwargs["dtype"] = dtype

@@ -17,6 +17,7 @@ from ..finetuning import load_head, predict_tags
 from ..modeling.modeling_heads_elmo import ElmoForTokenClassification
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.model_loading import find_device
+from ..runtime.named_models import locate_model
 from .spacy_component import ElmoComponent, sentences
 
 UNIVERSAL_TAGS = {
@@ -59,6 +60,7 @@ class TaggerComponent(ElmoComponent):
                 f'{self.name} needs a tagger: add_pipe("{self.name}", config={{"model": FOLDER}}). `elmo-hf finetune '
                 "tagging` trains one."
             )
+        model, _ = locate_model(model)
         head, tokenizer = load_head(model, device=str(find_device(self._device)), precision=self._precision)
         if not isinstance(head, ElmoForTokenClassification):
             raise ModelError(f"{model} holds {type(head).__name__}, and {self.name} needs ElmoForTokenClassification.")

@@ -10,8 +10,8 @@ from spacy.tokens import Doc, Span, Token
 
 from ..embedding import ElmoEmbedder
 from ..embedding.request import EmbeddingRequest
-from ..runtime.default_model import default_model, find_model
 from ..runtime.model_loading import find_device, loading_errors, precision_options
+from ..runtime.named_models import locate_model
 from .spacy_component import ElmoComponent, sentences
 
 
@@ -48,10 +48,10 @@ class ElmoVectors(ElmoComponent):
         super().__init__(name, **{"model": None, "device": None, "precision": None, "save_weights": False} | options)
 
     def _load(self, model: str | None) -> LoadedEmbedder:
-        folder = default_model() if model is None else find_model(model)
         device = find_device(self._device)
+        folder, options = locate_model(model)
         with loading_errors(folder):
-            options = precision_options(folder, self._precision)
+            options |= precision_options(folder, self._precision, **options)
         embedder = ElmoEmbedder.from_pretrained(folder, device=device, **options)
         request = EmbeddingRequest(embedder.model, embedder.tokenizer, self._layers)
         return LoadedEmbedder(embedder, request, int(np.prod(request.lead, dtype=int)) * request.vector_size)

@@ -8,6 +8,7 @@ from ..errors import ModelError
 from ..modeling.modeling_elmo import ElmoForPreTraining
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.model_loading import loading_errors
+from ..runtime.named_models import LOCATION_OPTIONS
 
 
 def load_language_model(
@@ -21,11 +22,12 @@ def load_language_model(
         dtype: The dtype of the weights; `"auto"`: the dtype that they were saved in.
         options: Further options of `from_pretrained`, such as `quantization_config`.
     """
+    where = {option: value for option, value in options.items() if option in LOCATION_OPTIONS}
     options = {"dtype": dtype, "use_safetensors": True, "ignore_mismatched_sizes": True} | options
     with loading_errors(name):
         result = ElmoForPreTraining.from_pretrained(name, output_loading_info=True, **options)
         model, loading = cast(tuple[ElmoForPreTraining, dict[str, Any]], result)
-        tokenizer = ElmoTokenizer.from_pretrained(name)
+        tokenizer = ElmoTokenizer.from_pretrained(name, **where)
     if any(key.startswith("softmax.") for key in loading["missing_keys"]):
         raise ModelError(f"{name} has no softmax, so it cannot predict words: it was saved without, or converted.")
     if loading["missing_keys"]:

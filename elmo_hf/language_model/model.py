@@ -14,7 +14,7 @@ from ..data.sentences import Sentence
 from ..errors import ModelError, TextError
 from ..modeling.modeling_elmo import ElmoForPreTraining
 from ..modeling.tokenization_elmo import ElmoTokenizer
-from ..runtime.default_model import default_model, find_model
+from ..runtime.named_models import locate_model
 from .answers import Candidate, StaticNeighbour, Substitute, TextScore
 from .contexts import find_context
 from .loading import load_language_model
@@ -69,8 +69,8 @@ class ElmoLanguageModel:
             dtype: The dtype of the weights. Default: the dtype that they were saved in.
             kwargs: Further options of [`ElmoForPreTraining.from_pretrained`], such as `quantization_config`.
         """
-        name = default_model() if model is None else find_model(os.fspath(model))
-        loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype, **kwargs)
+        name, offline = locate_model(model, **kwargs)
+        loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype, **kwargs, **offline)
         loaded.cache_words()
         return cls(loaded if device is None else loaded.to(torch.device(device)), tokenizer)
 

@@ -313,7 +313,7 @@ class Streams:
                 share = f" for each of {self.reader.num_processes} processes" if self.reader.num_processes > 1 else ""
                 raise TextError(
                     f"The text has {counted(num_filled, 'document')}{share}, fewer than the {len(self._streams)} "
-                    "streams: lower the batch size, or put blank lines between documents."
+                    "streams: lower the batch size (--batch-size), or put blank lines between documents."
                 )
             stream.begin(document)
         self._must_fill = False

@@ -43,11 +43,16 @@ def load_model(
         return model_class.from_pretrained(name, **options).to(place).eval()
 
 
-def precision_options(name: str, precision: Precision | None) -> dict[str, Any]:
-    """The options of `from_pretrained` that load a model in a precision; none for its own precision."""
+def precision_options(name: str, precision: Precision | None, **options: Any) -> dict[str, Any]:
+    """
+    The options of `from_pretrained` that load a model in a precision; none for its own precision.
+
+    Args:
+        options: Options of `from_pretrained` that locate the config.
+    """
     if precision is None:
         return {}
-    is_int8 = ElmoConfig.get_config_dict(name)[0].get("quantization_config") is not None
+    is_int8 = ElmoConfig.get_config_dict(name, **options)[0].get("quantization_config") is not None
     if precision == "int8":
         return {} if is_int8 else {"quantization_config": ElmoInt8Config()}
     if is_int8:

@@ -113,6 +113,8 @@ def read_api_key(file: Path | None) -> str | None:
     else:
         try:
             key = file.read_text("utf-8")
+        except FileNotFoundError as error:
+            raise TextError(f"No such file or folder: {file}.") from error
         except UnicodeDecodeError as error:
             raise TextError(f"{file} holds no API key: it is not UTF-8.") from error
     key = key.strip()

@@ -1,5 +1,6 @@
 """The tab Mix: weights of the layers, chosen with sliders, and what they change."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -119,7 +120,8 @@ def lay_out_mix(model: PageModel):
             gr.Slider(0, 1, round(weight, 2), step=0.01, label=name.capitalize(), min_width=160)
             for name, weight in zip(model.layer_names, weights, strict=True)
         ]
-        gamma_slider = gr.Slider(0, 3, round(min(gamma, 3), 2), step=0.05, label="γ", min_width=160)
+        highest = max(3, math.ceil(gamma))
+        gamma_slider = gr.Slider(0, highest, round(gamma, 2), step=0.05, label="γ", min_width=160)
     button = gr.Button("Mix", variant="primary")
     inputs = [text, gamma_slider, *sliders]
 

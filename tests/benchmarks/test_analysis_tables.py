@@ -1,4 +1,4 @@
-"""The tables of `docs/analysis.md` show what the results have, and stay as they are for analyses without results."""
+"""The tables of `docs/analysis.md` show what the results have, and say so for analyses without results."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_the_paper_stands_beside_its_rows():
         "counts": [1234],
     }
     lines = analysis_tables.table({"senses": results}, "senses").splitlines()
-    assert lines[0] == "|  | all | paper |"
+    assert lines[0] == "| method | all | paper |"
     assert lines[2:] == [
         "| most frequent sense | 50.0 | 65.9 |",
         "| layer 1, nearest mean | 61.0 | 67.4 |",
@@ -40,11 +40,17 @@ def test_neighbours_are_marked_in_their_sentences():
     assert lines[3] == "| a **play** . | The **plays** \\| it has |"
 
 
+def test_the_mixes_of_taggers_are_shown_by_their_training_data():
+    mixes = [{"model": "with-elmo-0.001", "place": "input", "weights": [0.25, 0.75], "gamma": 4.667}]
+    lines = analysis_tables.table({"layers": {"mixes": {"mixes": mixes}}}, "mixes").splitlines()
+    assert lines[2] == "| 0.1 %, input | 0.25 | 0.75 | 4.67 |"
+
+
 @pytest.mark.parametrize("name", analysis_tables.TABLES)
-def test_a_table_without_results_stays(name, monkeypatch):
+def test_a_table_without_results_says_so(name, monkeypatch):
     monkeypatch.setattr(tables, "read_results", lambda _: {"model": "m"})
     with pytest.raises(NotMeasuredError):
         analysis_tables.table({"model": "m"}, name)
-    assert tables.make_table(f"analysis {name}", "as it is") == "as it is"
+    assert tables.make_table(f"analysis {name}") == tables.NOT_MEASURED
     with pytest.raises(NotMeasuredError):
         analysis_tables.table({"layers": {"mixes": None}}, "mixes")

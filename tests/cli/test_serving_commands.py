@@ -53,7 +53,7 @@ def test_a_file_without_a_key_is_refused(refused, served, tmp_path, content):
 
 
 def test_a_key_file_or_a_model_that_is_not_there_is_refused(refused, tmp_path):
-    assert "No such file" in refused("serve", "--api-key-file", tmp_path / "nothing")
+    assert f"No such file or folder: {tmp_path / 'nothing'}" in refused("serve", "--api-key-file", tmp_path / "nothing")
     assert "There is no folder ./nothing" in refused("serve", "./nothing", "--port", 0)
 
 

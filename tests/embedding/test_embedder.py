@@ -309,8 +309,8 @@ def test_a_folder_without_all_weights_is_refused(tmp_path):
 
 
 def test_a_folder_that_is_no_model_is_refused_in_one_line(tmp_path):
-    for name in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(ModelError, match="cannot be loaded") as caught:
+    for name, message in ((tmp_path, "config.json is missing"), (tmp_path / "nothing", "There is no folder")):
+        with pytest.raises(ModelError, match=message) as caught:
             ElmoEmbedder.from_pretrained(name)
         assert "\n" not in str(caught.value)
 

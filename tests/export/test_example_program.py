@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo_hf import ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf import ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.export import to_onnx
 from elmo_hf.export.model_graph import input_names
 from elmo_hf.export.onnx_folder import pytorch_outputs
@@ -121,10 +121,13 @@ def test_words_that_look_like_boundaries_are_words(exported, encode):
 
 
 def test_the_program_is_short(exported):
+    model, tokenizer, _ = exported
+    reads_bytes = input_names(model) == ["char_ids", "attention_mask"] and tokenizer.characters is None
+    limit = 40 if isinstance(model, ElmoModel) and reads_bytes else 50
     program = (exported[2] / "example.py").read_text("utf-8")
     assert "#?" not in program
     assert "$" not in program
-    assert len(program.splitlines()) < 60
+    assert len(program.splitlines()) <= limit
     assert max(map(len, program.splitlines())) <= 120
 
 
@@ -154,4 +157,4 @@ def test_the_command_line_of_the_program_prints_vectors_or_labels(exported):
         lines = 1 if model.config.text_pairs else 2
         assert done.stdout.count("'LABEL_0': ") == len(done.stdout.splitlines()) == lines
     else:
-        assert [line.split()[1] for line in done.stdout.splitlines()].count("bank") == 1
+        assert "['', 'The', 'bank', 'was', 'closed', '.', '']\n[[" in done.stdout

@@ -117,7 +117,7 @@ def test_a_model_that_does_not_suit_is_refused_in_one_line(ner, encoder, tmp_pat
         ("elmo_ner", encoder, "not a model with a head"),
         ("elmo_ner", tags, "no labels in BIO, BIOES or BILOU.*'NN'.*elmo_tagger"),
         ("elmo_tagger", ner, "labels of spans, such as 'I-LOC': elmo_ner"),
-        ("elmo_tagger", str(tmp_path / "nowhere"), "nowhere cannot be loaded"),
+        ("elmo_tagger", str(tmp_path / "nowhere"), "There is no folder .*nowhere"),
     ]:
         with pytest.raises(ModelError, match=message) as caught:
             blank(component, model=model)

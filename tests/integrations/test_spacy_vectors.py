@@ -200,7 +200,7 @@ def test_the_default_model_is_the_one_of_the_package():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model": "no/folder/here"}, "no/folder/here cannot be loaded"),
+        ({"model": "no/folder/here"}, "There is no folder no/folder/here"),
         ({"model": 7}, "`model` of elmo must be a folder or a name on the Hub, found 7"),
         ({"layers": "mixx"}, r"did you mean 'mix'"),
         ({"layers": 9}, "numbered from 0 to 2, found 9"),

@@ -455,7 +455,8 @@ def test_some_sentences_set_the_state_back_reproducibly(reset_documents):
 
 def test_a_stream_without_a_document_is_refused():
     with pytest.raises(
-        TextError, match=r"^The text has 2 documents, fewer than the 3 streams: lower the batch size, o"
+        TextError,
+        match=r"^The text has 2 documents, fewer than the 3 streams: lower the batch size \(--batch-size\), o",
     ):
         streams_of(numbered(2), streams=3).take()
 

@@ -3,9 +3,9 @@
 import pytest
 from huggingface_hub import HfApi, constants
 
-from elmo_hf import ElmoTokenizer, default_model
+from elmo_hf import ElmoEmbedder, ElmoLanguageModel, ElmoTokenizer, default_model
 from elmo_hf.errors import ModelError
-from elmo_hf.runtime.named_models import find_named_model
+from elmo_hf.runtime.named_models import find_named_model, locate_model
 from tests.cli.conftest import folder  # noqa: F401 (a fixture)
 from tests.hub.conftest import hub, online, session  # noqa: F401 (fixtures)
 from tests.models import tiny_model
@@ -59,3 +59,40 @@ def test_without_the_hub_a_model_that_was_loaded_before_is_taken(published, hub,
     type(tiny_model()).from_pretrained(published)
     with pytest.raises(ModelError, match=r"There is no folder me/other here, and the Hub cannot be reached \("):
         find_named_model("me/other")
+
+
+def test_an_export_to_onnx_is_refused_with_the_program_that_runs_it(folder):  # noqa: F811
+    (folder / "model.onnx").touch()
+    assert find_named_model(str(folder)) == str(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"is an export to ONNX, which cannot be loaded: run it with its example\.py"):
+        find_named_model(str(folder))
+
+
+@pytest.mark.parametrize("load", [ElmoEmbedder.from_pretrained, ElmoLanguageModel.from_pretrained])
+def test_python_asks_the_hub_once_for_a_name_that_it_does_not_know(load, hub, online, monkeypatch):  # noqa: F811
+    with pytest.raises(ModelError, match="There is no folder nosuch here, and no model nosuch on the Hub"):
+        load("nosuch")
+    assert len(hub.log) == 1
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody answers there
+    with pytest.raises(ModelError, match=r"There is no folder nosuch here, and the Hub cannot be reached \("):
+        load("nosuch")
+
+
+def test_python_loads_an_earlier_download_and_stays_online(published, hub, monkeypatch):  # noqa: F811
+    assert locate_model(published) == (published, {})
+    expected = ElmoEmbedder.from_pretrained(published).embed(["the bank"])[0]
+    requests = len(hub.log)
+    assert locate_model(published, local_files_only=True) == (published, {})
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert locate_model(published) == (published, {"local_files_only": True})
+    assert ElmoEmbedder.from_pretrained(published).embed(["the bank"])[0] == pytest.approx(expected)
+    assert len(hub.log) == requests
+    assert not constants.HF_HUB_OFFLINE
+
+
+def test_a_token_is_taken_along(published, hub):  # noqa: F811
+    HfApi(endpoint=hub.endpoint, token=hub.write_token).update_repo_settings(published, private=True)
+    with pytest.raises(ModelError, match="that your token may see"):
+        locate_model(published, token=False)
+    assert locate_model(published, token=hub.write_token) == (published, {})

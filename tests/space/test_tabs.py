@@ -10,7 +10,7 @@ from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoForPreTraining, ElmoForTokenCl
 from elmo_hf.data.occurrences import TokenizedSentence
 from elmo_hf.errors import ConversionError, ModelError, TextError
 from elmo_hf.language_model import ElmoLanguageModel
-from elmo_hf.space import convert_tab
+from elmo_hf.space import convert_tab, mix_tab
 from elmo_hf.space.convert_tab import convert_files, write_example
 from elmo_hf.space.input_limits import SENTENCES, checked_lines, checked_text
 from elmo_hf.space.language_model_tab import answer_language_model, read_sentence, surprise
@@ -107,6 +107,15 @@ def test_weights_decide_the_neighbours_and_gamma_only_the_length(model):
     assert doubled.neighbours == token.neighbours
     with pytest.raises(TextError, match="give at least one layer a weight above 0"):
         mix_layers(model, BANK, 1.0, [0, 0, 0])
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(("gamma", "highest"), [(0.9, 3), (4.67, 5)])
+def test_the_slider_of_gamma_starts_at_the_models_own(model, monkeypatch, gamma, highest):
+    monkeypatch.setattr(mix_tab, "own_weights", lambda _: ([0.2, 0.3, 0.5], gamma))
+    components = [component["props"] for component in build_page([model]).get_config_file()["components"]]
+    (slider,) = (props for props in components if props.get("label") == "γ")
+    assert (slider["value"], slider["maximum"]) == (gamma, highest)
 
 
 @pytest.mark.medium
