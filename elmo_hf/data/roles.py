@@ -152,7 +152,7 @@ def _check_tags(tags: list[str], places: list[str]):
 
 
 def _check_predicate(words: list[str], predicate: int, tags: list[str], where: str, lists: str):
-    """Raises an error if the predicate has the tag of another word. `lists` names all lists of tags, for the message."""
+    """Raises an error if the predicate has the tag of another word. `lists`: all lists of tags, for the message."""
     if tags[predicate] not in PREDICATE_TAGS:
         raise TextError(
             f"{where}: the tag of the predicate {words[predicate]!r:.40} is {tags[predicate]}, but should be B-V, I-V "

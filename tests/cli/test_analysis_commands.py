@@ -136,7 +136,7 @@ def test_a_table_of_neighbours_is_printed(run):
         ((*SENSES, "--neighbors", "-1"), "`neighbors` must be 0 or more, found -1"),
         ((*SENSES[:4], "1.5"), "The share of the test must be above 0 and below 1, found 1.5"),
         ((*SENSES, "--work", "folder"), "folder exists and holds no analysis"),
-        (("analyze", "senses", "text.txt", "--test-share", "0.2"), "text.txt is in none of the three formats"),
+        (("analyze", "senses", "text.txt", "--test-share", "0.2"), "text.txt, line 1: none of the three formats"),
         (("analyze", "senses", "no.tsv", "--test-share", "0.2"), "No such file: no.tsv"),
         ((*PROBE[:3], "text.txt", "--model", "folder"), "text.txt, line 2: 3 columns, but 5 in the lines before"),
         ((*PROBE[:4], "--tag-column", "x"), "the columns of train.conll have no names"),
