@@ -3,7 +3,7 @@
 import operator
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -98,6 +98,8 @@ def predict(
             role_sentences = finetuning.mark_found_predicates(
                 tagger, tagger_tokenizer, role_sentences, predicate_tags or (), batch_size
             )
+        else:
+            role_sentences = _with_hint(role_sentences)
         write = finetuning.as_json if output_format == "jsonl" else as_role_columns
         answers = map(write, finetuning.predict_roles(head, tokenizer, role_sentences, batch_size))
     elif task == "coreference":
@@ -170,6 +172,20 @@ def _role_sentences(file: str, tokenizer: Any, pretokenized: bool, options: dict
         return
     for line in _lines(file):
         yield finetuning.read_marked_predicates(line, None if pretokenized else tokenizer)
+
+
+def _with_hint(sentences: "Iterable[RoleSentence]") -> "Iterator[RoleSentence]":
+    """Yields the sentences, and says how to name predicates if none of them has any."""
+    has_words = has_predicates = False
+    for sentence in sentences:
+        has_words, has_predicates = has_words or bool(sentence.words), has_predicates or bool(sentence.predicates)
+        yield sentence
+    if has_words and not has_predicates:
+        typer.echo(
+            "elmo-hf: no predicate is given, so there are no roles: mark predicates as **word** in text, or name a "
+            "tagger that finds them with --predicates.",
+            err=True,
+        )
 
 
 def _texts(file: str, options: dict[str, Any]) -> "Iterator[LabelledText]":
