@@ -36,7 +36,7 @@ class TaskSetup(NamedTuple):
         task: The task of `elmo_hf.finetuning`.
         train, dev, test: The examples.
         fields: The fields of the head's config.
-        settings: The settings of the training.
+        settings: The settings of the training that differ from those of all tasks.
     """
 
     task: Any
@@ -81,8 +81,6 @@ FIRST_FIELDS = {
     "classifier_dropout": 0.2,
     "mixer_l2": 0.001,
 }
-# The other tasks have the default rate of the mixers, 50 times the head's.
-MIXER_RATE = {"mixer_learning_rate": 0.05}
 
 
 def chosen(examples: list[Any], count: int) -> list[Any]:
@@ -121,7 +119,7 @@ def load_entailment(folder: Path) -> TaskSetup:
     splits = [read_labelled(str(folder / f"{split}.tsv")) for split in ("train", "dev", "test")]
     task = ClassificationTask.of([example for split in splits for example in split])
     fields = {"task_layer_size": 100, "pair_attention": "esim", "elmo_places": "both"}
-    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 5} | MIXER_RATE)
+    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 5})
 
 
 def load_pairs(folder: Path) -> TaskSetup:
@@ -133,7 +131,7 @@ def load_pairs(folder: Path) -> TaskSetup:
         for path in (folder / "SICK_train.txt", folder / "SICK_trial.txt")
     )
     fields = {"task_layer_size": 150, "pair_attention": True}
-    settings = {"epochs": 12} | MIXER_RATE
+    settings = {"epochs": 12}
     return TaskSetup(ClassificationTask.of(train), train[:-1000], dev, train[-1000:], fields, settings)
 
 
@@ -141,7 +139,7 @@ def load_roles(folder: Path) -> TaskSetup:
     train, dev, test = (read_roles(str(folder / f"{split}.conll.xz")) for split in ("train", "dev", "test"))
     task = RolesTask.of([*train, *dev, *test])
     fields = {"task_layer_size": 150, "num_task_layers": 2}
-    settings = {"epochs": 3, "batch_size": 16} | MIXER_RATE
+    settings = {"epochs": 3, "batch_size": 16}
     return TaskSetup(task, chosen(train, 6000), chosen(dev, 500), test, fields, settings)
 
 
@@ -155,7 +153,7 @@ def load_coreference(folder: Path) -> TaskSetup:
     random.Random(0).shuffle(documents)
     fields = {"task_layer_size": 100, "span_size": 100, "span_ratio": 0.3, "max_antecedents": 50}
     train = [beginning(document, 800) for document in documents[20:]]
-    settings = {"epochs": 6, "batch_size": 1} | MIXER_RATE
+    settings = {"epochs": 6, "batch_size": 1}
     return TaskSetup(CoreferenceTask(), train, documents[:10], documents[10:20], fields, settings)
 
 
@@ -174,7 +172,7 @@ def load_questions(folder: Path) -> TaskSetup:
     parts = [{*articles[:30]}, {*articles[30:35]}, {*articles[35:]}]  # no article is in two parts
     train, dev, test = ([question for question in questions if question.article in part] for part in parts)
     fields = {"task_layer_size": 80, "elmo_dropout": 0.2}
-    settings = {"epochs": 3, "batch_size": 16} | MIXER_RATE
+    settings = {"epochs": 3, "batch_size": 16}
     train = chosen([question for question in train if len(question.context) <= 800], 3000)
     return TaskSetup(QuestionAnsweringTask.of(questions), train, chosen(dev, 300), test, fields, settings)
 
