@@ -59,7 +59,7 @@ def test_senses_of_a_test_text_with_first_senses_and_without_neighbours(run, tmp
     options = ("--first-senses", "index.sense", "--neighbors", "0", "--model", "folder")
     _, found = outputs(run, "analyze", "senses", "data.tsv", "test.tsv", *options)
     assert (found["fallback"], found["accuracy"][0]) == (1, [1.0, 1.0])
-    assert (len(found["methods"]), found["learned_mix"]) == (5, None)  # no word of the test has several candidates
+    assert (len(found["methods"]), found["learned_mix"]) == (6, None)  # no word of the test has several candidates
 
 
 def test_an_interrupted_analysis_of_senses_continues_in_its_folder(run, tmp_path):
