@@ -18,8 +18,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks import SHARED
+from benchmarks.report import processor
 from benchmarks.tables import RESULTS, ROOT
 from benchmarks.tasks import glove
 from elmo_hf import default_model
@@ -85,8 +87,16 @@ def run(name: str, corpora: Path, work: Path, shares: str = SHARES):
     subprocess.run([*command, "--json", str(unfinished)], check=True)
     content = json.loads(unfinished.read_text("utf-8"))
     unfinished.unlink()
-    seconds = {"seconds": round(time.perf_counter() - start), "cpu_seconds": round(_cpu_seconds() - cpu_start)}
-    numbers.write_text(json.dumps(seconds | content), "utf-8")
+    numbers.write_text(json.dumps(_times_since(start, cpu_start) | content), "utf-8")
+
+
+def _times_since(start: float, cpu_start: float) -> dict[str, Any]:
+    """The time and the processor time since then (of a continued analysis since its last start), and the processor."""
+    return {
+        "seconds": round(time.perf_counter() - start),
+        "cpu_seconds": round(_cpu_seconds() - cpu_start),
+        "processor": processor(),
+    }
 
 
 def _cpu_seconds() -> float:
@@ -105,14 +115,15 @@ def compare_mixer_rates(corpora: Path, work: Path):
         return
     if not (fast / "results.json").exists():
         raise SystemExit(f"{fast} is not there: run `--only samples` first.")
+    start, cpu_start = time.perf_counter(), _cpu_seconds()
     if not (slow / "results.json").exists():
         ewt = corpora / "ud-english-ewt"
         data = (f"--{part}={ewt / f'en_ewt-ud-{part}.conllu'}" for part in ("train", "dev", "test"))
-        start = ["--resume"] if slow.exists() else [
+        arguments = ["--resume"] if slow.exists() else [
             *data, "--train-share", str(MIXER_SHARE), "--vectors-size", str(VECTORS_SIZE), *SEEDS,
             "--set", f"mixer_learning_rate={LEARNING_RATE}",
         ]  # fmt: skip
-        command = [sys.executable, "-m", "elmo_hf.cli", "finetune", "tagging", "--out", str(slow), *start]
+        command = [sys.executable, "-m", "elmo_hf.cli", "finetune", "tagging", "--out", str(slow), *arguments]
         subprocess.run(command, check=True)
     rates = {LEARNING_RATE: slow, LEARNING_RATE * MIXER_RATE_FACTOR: fast}
     records = []
@@ -120,7 +131,7 @@ def compare_mixer_rates(corpora: Path, work: Path):
         seeds = json.loads((folder / "results.json").read_text("utf-8"))["seeds"]
         mixes = [seed["mix"]["input"] for seed in seeds]
         records.append({"rate": rate, "mixes": mixes, "accuracy": [seed["test"]["accuracy"] for seed in seeds]})
-    numbers.write_text(json.dumps({"rates": records}), "utf-8")
+    numbers.write_text(json.dumps(_times_since(start, cpu_start) | {"rates": records}), "utf-8")
 
 
 def main():

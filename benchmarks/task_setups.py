@@ -36,7 +36,7 @@ class TaskSetup(NamedTuple):
         task: The task of `elmo_hf.finetuning`.
         train, dev, test: The examples.
         fields: The fields of the head's config.
-        settings: The settings of the training.
+        settings: The settings of the training that differ from those of all tasks.
     """
 
     task: Any

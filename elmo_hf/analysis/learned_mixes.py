@@ -11,8 +11,8 @@ from huggingface_hub import snapshot_download
 from ..errors import ModelError
 from ..modeling.configuration_elmo import ElmoConfig
 from ..publishing.mixes import stored_mixes
-from ..runtime.default_model import find_model
 from ..runtime.model_loading import loading_errors
+from ..runtime.named_models import find_named_model
 from ..runtime.run_records import RESULTS, Records, malformed_files, shown_name
 from .report import text_table
 
@@ -90,10 +90,8 @@ def _mixes_of(model: str) -> list[LearnedMix]:
 
 
 def _folder(model: str) -> Path:
-    path = find_model(model)
+    path = find_named_model(model)
     if os.path.isdir(path):
-        if not os.path.isfile(os.path.join(path, "config.json")):
-            raise ModelError(f"{model} holds no model: config.json is missing.")
         return Path(path)
     with loading_errors(model):
         return Path(snapshot_download(path, allow_patterns=FILES))

@@ -144,15 +144,26 @@ def neighbors_table(
         )
         rows = []
         for question, one in zip(questions, marked, strict=True):
-            # More than are shown, since repeated sentences are shown once, and the question itself is not shown.
-            neighbors = embedder.neighbors(question, index, 4 * k + 20, same_word=same_word)
-            uses: dict[str, NearestUse] = {}
-            for similarity, use in neighbors:
-                if use.sentence != one.sentence:
-                    uses.setdefault(use.sentence, NearestUse(use.sentence, use.start, use.end, similarity))
+            uses = _nearest_uses(embedder, question, one.sentence, index, k, same_word)
             near = near_words[one.sentence[one.start : one.end]]
-            rows.append(NeighborsRow(one.sentence, one.start, one.end, near, list(uses.values())[:k]))
+            rows.append(NeighborsRow(one.sentence, one.start, one.end, near, uses))
     return NeighborsTable(layers, static.name, len(corpus), rows)
+
+
+def _nearest_uses(
+    embedder: ElmoEmbedder, question: str, sentence: str, index: ElmoIndex, k: int, same_word: bool
+) -> list[NearestUse]:
+    """The nearest use in each of the `k` nearest sentences of an index other than the question's own `sentence`."""
+    count = 4 * k + 20  # more than `k`, since a sentence may be repeated, and have several words
+    while True:
+        neighbors = embedder.neighbors(question, index, count, same_word=same_word)
+        uses: dict[str, NearestUse] = {}
+        for similarity, use in neighbors:
+            if use.sentence != sentence:
+                uses.setdefault(use.sentence, NearestUse(use.sentence, use.start, use.end, similarity))
+        if len(uses) >= k or len(neighbors) < count:
+            return list(uses.values())[:k]
+        count *= 4
 
 
 class _StaticVectors:

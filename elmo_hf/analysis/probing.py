@@ -128,6 +128,7 @@ def probe(
     settings: ProbeSettings | None = None,
     work: str | PathLike | None = None,
     progress: Progress = None,
+    train_name: str = "the training data",
 ) -> ProbeResults:
     """
     Trains and evaluates the probes.
@@ -139,6 +140,7 @@ def probe(
         settings: The settings of the training.
         work: A folder for vectors and results. After a stop, the same call continues there.
         progress: As in [`ElmoEmbedder.embed`]; `True` also shows a bar for the training.
+        train_name: The name of the training data in messages.
     """
     settings = settings or ProbeSettings()
     if not seeds or len(set(seeds)) < len(seeds):
@@ -148,7 +150,7 @@ def probe(
         if not any(sentence.words for sentence in sentences):
             raise TextError(f"The part {name!r} has no words.")
     task = TaggingTask.of([sentence for sentences in parts.values() for sentence in sentences])
-    task.check_variety(train, "the training data")
+    task.check_variety(train, train_name)
     data = {name: _Part(sentences, train, task.labels) for name, sentences in parts.items()}
     identity = {
         "analysis": "probe",

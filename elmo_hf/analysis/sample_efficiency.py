@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import TextError, counted
 from ..finetuning.classification_data import read_labelled
-from ..finetuning.run import FinetuningRun, TaskData
+from ..finetuning.run import FinetuningRun, TaskData, check_fields
 from ..finetuning.tagging_data import read_tagged
 from ..finetuning.tasks import ClassificationTask, TaggingTask, Task
 from ..runtime.extras import require
@@ -99,74 +99,66 @@ def samples(
         report: Called with a line of text before each head is trained.
     """
     require("finetuning")
-    _check_arguments(data, shares, seeds, fields or {})
     if vectors_file is None and vectors_size is None:
         vectors_size = VECTORS_SIZE
-    shares = sorted(set(shares))
-    examples, metric = _check_shares(task, data, shares)
-    whole = FinetuningRun(
-        task=task,
-        data=data,
-        model=model,
-        fields=dict(fields or {}),
-        settings=dict(settings or {}),
-        vectors_file=vectors_file,
-        vectors_size=vectors_size,
-        seeds=list(seeds),
-    )
+    both = FinetuningRun(task, data, model, dict(fields or {}), dict(settings or {}), vectors_file, vectors_size)
+    both.seeds = list(seeds)
+    _check_run(both)
+    ordered = sorted(set(shares))
+    examples, metric = _check_shares(task, data, ordered)
     scores: dict[str, dict[str, list[list[float]]]] = {}
-    with WorkFolder(work, _identity(whole)):
-        for share, count in zip(shares, examples, strict=True):
-            for head, run in _runs(whole, share).items():
+    with WorkFolder(work, _identity(both)):
+        for share, count in zip(ordered, examples, strict=True):
+            for head in (WITH, WITHOUT):
                 report(f"{head}, {100 * share:g} % of the training data, {counted(count, 'example')}")
-                results = _finished(run, Path(work) / f"{head.replace(' ', '-').lower()}-{share:g}")
+                folder = Path(work) / f"{head.replace(' ', '-').lower()}-{share:g}"
+                results = _finished(_run_of(both, head, share), folder)
                 for part in ("dev", "test"):
                     if part in results:
                         of_seeds = [record[part][metric] for record in results.get("seeds", [results])]
                         scores.setdefault(part, {}).setdefault(head, []).append(of_seeds)
     arrays = {part: {head: np.array(values) for head, values in heads.items()} for part, heads in scores.items()}
-    return SampleCurve(task, metric, shares, examples, list(seeds), arrays)
+    return SampleCurve(task, metric, ordered, examples, both.seeds, arrays)
 
 
-def _check_arguments(data: TaskData, shares: Sequence[float], seeds: Sequence[int], fields: dict[str, Any]):
-    if data.max_train is not None or data.train_share is not None:
+def _check_run(both: FinetuningRun):
+    """Refuses what the heads of a curve cannot have. `both` is what the heads with and without ELMo have in common."""
+    if both.data.max_train is not None or both.data.train_share is not None:
         raise ValueError("`shares` already selects training data: leave out `max_train` and `train_share`.")
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"`seeds` must be one or more different numbers, found {list(seeds)}.")
-    if not shares:
-        raise ValueError("Give at least one share of the training data.")
-    if fields.get("elmo_places") == "none":
+    if not both.seeds or len(set(both.seeds)) < len(both.seeds):
+        raise ValueError(f"`seeds` must be one or more different numbers, found {both.seeds}.")
+    if both.fields.get("elmo_places") == "none":
         raise ValueError("`elmo_places` is for the heads with ELMo and cannot be 'none': leave it out.")
+    check_fields(both.task, both.fields)
 
 
-def _identity(whole: FinetuningRun) -> dict[str, Any]:
-    """What the scores depend on, except the shares: more of them may be added later."""
-    data = whole.data
+def _identity(both: FinetuningRun) -> dict[str, Any]:
+    """What a folder of heads belongs to, as JSON has it. The shares are not part of it: later calls may add some."""
     identity = {
         "analysis": "samples",
-        "task": whole.task,
-        "train": stored_name(data.train),
-        "dev": stored_name(data.dev),
-        "test": data.test and stored_name(data.test),
-        "options": data.options,
-        "model": stored_name(whole.model),
-        "fields": whole.fields,
-        "settings": whole.settings,
-        "vectors": [whole.vectors_file and stored_name(whole.vectors_file), whole.vectors_size],
-        "seeds": whole.seeds,
+        "task": both.task,
+        "train": stored_name(both.data.train),
+        "dev": stored_name(both.data.dev),
+        "test": both.data.test and stored_name(both.data.test),
+        "options": both.data.options,
+        "model": stored_name(both.model),
+        "fields": both.fields,
+        "settings": both.settings,
+        "vectors": [both.vectors_file and stored_name(both.vectors_file), both.vectors_size],
+        "seeds": both.seeds,
     }
     return json.loads(json.dumps(identity))
 
 
-def _runs(whole: FinetuningRun, share: float) -> dict[str, FinetuningRun]:
-    """The runs of both heads on a share of the training data."""
-    with_elmo = replace(
-        whole,
-        data=replace(whole.data, train_share=share),
-        settings=whole.settings | {"seed": whole.seeds[0]},
-        seeds=whole.seeds if len(whole.seeds) > 1 else [],
+def _run_of(both: FinetuningRun, head: str, share: float) -> FinetuningRun:
+    """The run that trains a head on a share of the training data."""
+    return replace(
+        both,
+        data=replace(both.data, train_share=share),
+        fields=both.fields | ({} if head == WITH else {"elmo_places": "none"}),
+        settings=both.settings | {"seed": both.seeds[0]},
+        seeds=both.seeds if len(both.seeds) > 1 else [],
     )
-    return {WITH: with_elmo, WITHOUT: replace(with_elmo, fields=whole.fields | {"elmo_places": "none"})}
 
 
 def _check_shares(task: str, data: TaskData, shares: Sequence[float]) -> tuple[list[int], str]:
@@ -176,6 +168,8 @@ def _check_shares(task: str, data: TaskData, shares: Sequence[float]) -> tuple[l
     Returns:
         The number of examples of each share, and the metric.
     """
+    if not shares:
+        raise ValueError("Give at least one share of the training data.")
     read: Any = read_tagged if task == "tagging" else read_labelled
     task_class: Any = TaggingTask if task == "tagging" else ClassificationTask
     checked_task: Task | None = None

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple, cast
 from xml.etree import ElementTree
+from xml.parsers.expat import ErrorString
 
 from ..data.tables import numbered_lines
 from ..data.text_sources import source_name, split_words
@@ -93,7 +94,7 @@ def read_senses(source: str, *, keys: str | None = None, kind: SenseFormat | Non
 
 
 def _kind(source: str) -> SenseFormat:
-    for _, line in numbered_lines(source):
+    for line_number, line in numbered_lines(source):
         if line.lstrip().startswith("<"):
             return "xml"
         if not line.strip() or DOCUMENT.match(line):
@@ -105,8 +106,8 @@ def _kind(source: str) -> SenseFormat:
         if len(fields) in (4, 5):
             return "semcor"
         raise TextError(
-            f"{source} is in none of the three formats: lines have {SEMCOR_COLUMNS} or {PLAIN_COLUMNS} or are XML; "
-            f"found {line!r:.60}."
+            f"{source_name(source)}, line {line_number}: none of the three formats: {SEMCOR_COLUMNS} or "
+            f"{PLAIN_COLUMNS} or XML should be here, found {line!r:.60}."
         )
     raise TextError(f"{source} is empty.")
 
@@ -255,30 +256,38 @@ def _read_xml(source: str, keys: str) -> Iterator[SenseSentence]:
     parser = ElementTree.XMLPullParser(events=("start", "end"))
     document: str | None = None
     line_number = 0
+    lines: dict[ElementTree.Element, int] = {}  # where the elements of the sentence begin
     try:
         for line_number, line in numbered_lines(source):
             parser.feed(line + "\n")
             for event, element in cast(Iterator[tuple[str, ElementTree.Element]], parser.read_events()):
-                if element.tag == "text" and event == "start":
-                    document = element.get("id") or ""
-                elif element.tag == "sentence" and event == "end":
-                    yield _xml_sentence(element, senses, document, f"{source}, line {line_number}", keys)
+                if event == "start":
+                    lines[element] = line_number
+                    if element.tag == "text":
+                        document = element.get("id") or ""
+                elif element.tag == "sentence":
+                    places = [f"{source_name(source)}, line {lines[part]}" for part in element]
+                    yield _xml_sentence(element, senses, document, places, keys)
                     element.clear()
+                    lines.clear()
         parser.close()
     except ElementTree.ParseError as error:
-        raise TextError(f"{source}, line {line_number}: not valid XML ({error}).") from error
+        # Without the parser's own place, which may be a line further.
+        problem = ErrorString(error.code)
+        raise TextError(f"{source_name(source)}, line {line_number}: not valid XML ({problem}).") from error
 
 
 def _xml_sentence(
     element: ElementTree.Element,
     senses: Mapping[str, tuple[str, ...]],
     document: str | None,
-    where: str,
+    places: Sequence[str],
     keys: str,
 ) -> SenseSentence:
+    """The sentence of an element. `places` are the file and line of each of its parts, for messages."""
     words: list[str] = []
     instances: list[SenseInstance] = []
-    for part in element:
+    for where, part in zip(places, element, strict=True):
         if part.tag not in ("wf", "instance"):
             raise TextError(f"{where}: a sentence has elements wf and instance, found {part.tag!r:.60}.")
         text = (part.text or "").strip()

@@ -1,11 +1,12 @@
 """
 Word sense disambiguation, as in section 5.3 of the paper. A word of the test text gets the sense whose mean vector in a
 training text is nearest by cosine: in each layer, in the model's mix, and in a mix that is learned for this from the
-training text. It is compared with the nearest occurrences (k-NN) and with the most frequent sense.
+training text. It is compared with the nearest occurrences (k-NN), with the most frequent sense of the training text,
+and with WordNet's first sense, if a list of first senses is given.
 
 The candidates of a word are the senses of its lemma and part of speech in the training text. A word with one candidate
-gets that sense; a word without candidates gets WordNet's first sense, if a list of first senses is given. Only words
-with several candidates are embedded.
+gets that sense; a word without candidates gets WordNet's first sense, if there is a list of them. Only words with
+several candidates are embedded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from .report import per_cent, text_table
 from .sense_data import SenseInstance, SenseSentence
 from .work_folder import WorkFolder, digest, model_digest
 
-MOST_FREQUENT = "most frequent sense"
+MOST_FREQUENT, FIRST_SENSE = "most frequent sense", "first sense"
 LEARNED_MIX = "learned mix"
 USUAL_POS = ("noun", "verb", "adjective", "adverb")
 
@@ -34,8 +35,8 @@ class SenseResults:
     The accuracy of all methods.
 
     Attributes:
-        methods: The baseline, the nearest mean in each representation and in the learned mix, and the nearest
-            occurrences in each representation.
+        methods: The most frequent sense, WordNet's first sense if a list of first senses is given, the nearest mean in
+            each representation and in the learned mix, and the nearest occurrences in each representation.
         representations: The layers, and their mix.
         groups: "all", "ambiguous" (words with several candidates), and each part of speech in the test text.
         counts (`np.ndarray` of shape `(groups,)`): The number of occurrences in the test text.
@@ -103,7 +104,8 @@ def senses(
         train, test: Sentences from [`read_senses`].
         neighbors: The number of occurrences that vote in k-NN; 0: no k-NN. Occurrences as near as the last of them vote
             too.
-        first_senses: The answers for words that are not in the training text, from [`read_first_senses`].
+        first_senses: WordNet's first senses, from [`read_first_senses`]: a baseline, and the answers for words that are
+            not in the training text.
         seed: The seed of the choice between equally near means. There are many in layer 0, which has no context.
         work: A folder for the vectors. After a stop, the same call continues there.
         progress: As in [`ElmoEmbedder.embed`].
@@ -117,7 +119,7 @@ def senses(
     keys = {key for key in map(key_of, instances) if inventory.candidates(key) > 1}
     names = representation_names(embedder)
     learned_mix: np.ndarray | None = None
-    # Occurrences, and their answers by each method but the baseline.
+    # Occurrences, and their answers by each method but the baselines.
     nearest_answers: list[tuple[np.ndarray, np.ndarray]] = []
     if keys:
         table = SenseTable(inventory, keys)
@@ -134,12 +136,15 @@ def senses(
             for block in span_blocks(embedder, ask.words, ask.spans, work=folder, name="test", progress=progress):
                 rows = nearest.answers(block.vectors, ask.keys[block.spans], ties[block.spans])
                 nearest_answers.append((ask.places[block.spans], table.names[rows]))
-    methods = [MOST_FREQUENT, *(f"{name}, nearest mean" for name in names)]
+    baselines = [MOST_FREQUENT] if first_senses is None else [MOST_FREQUENT, FIRST_SENSE]
+    methods = [*baselines, *(f"{name}, nearest mean" for name in names)]
     methods += [] if learned_mix is None else [f"{LEARNED_MIX}, nearest mean"]
     methods += [f"{name}, {neighbors} nearest" for name in names if neighbors]
     answers = np.tile(_answers_without_vectors(instances, inventory, first_senses or {}), (len(methods), 1))
     for places, senses in nearest_answers:
-        answers[1:, places] = senses
+        answers[len(baselines) :, places] = senses
+    if first_senses is not None:
+        answers[methods.index(FIRST_SENSE)] = [first_senses.get(key_of(instance), "") for instance in instances]
     mix = None if learned_mix is None else learned_mix.tolist()
     return _results(train, test, instances, inventory, names, methods, answers, neighbors, mix)
 
@@ -188,4 +193,4 @@ def _results(
     )
 
 
-__all__ = ["LEARNED_MIX", "MOST_FREQUENT", "SenseResults", "senses"]
+__all__ = ["FIRST_SENSE", "LEARNED_MIX", "MOST_FREQUENT", "SenseResults", "senses"]

@@ -92,8 +92,8 @@ def analyze_senses(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="WordNet's index.sense: its first senses are the answers for words that TRAIN does not have. Default: "
-            "such words count as wrong.",
+            help="WordNet's index.sense: its first senses are a second baseline, and the answers for words that TRAIN "
+            "does not have. Default: such words count as wrong.",
             show_default=False,
         ),
     ] = None,
@@ -205,7 +205,13 @@ def analyze_probe(
         settings = analysis.ProbeSettings(epochs=epochs)
         embedder = load_embedder(model, device, precision)
         results = analysis.probe(
-            embedder, *parts, seeds=seeds or [0], settings=settings, work=work, progress=_has_terminal()
+            embedder,
+            *parts,
+            seeds=seeds or [0],
+            settings=settings,
+            work=work,
+            progress=_has_terminal(),
+            train_name=train,
         )
     _report(results, json_file, picture, analysis.draw_probe)
 
@@ -285,7 +291,7 @@ def analyze_samples(
             settings=settings,
             vectors_file=vectors,
             vectors_size=vectors_size,
-            report=lambda line: typer.echo(line, err=True) if _has_terminal() else None,
+            report=lambda line: typer.echo(line, err=True),
         )
     _report(curve, json_file, picture, analysis.draw_samples)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ANY_OF_TYPES = re.compile(
     r"Field '(?P<name>\w+)' with value (?P<value>.*?) doesn't match any type in \((?P<kinds>.*?)\)\.", re.S
 )
+TYPE = re.compile(r"<class '(?P<type>\w+)'>|(?P<list>list)\[|'(?P<choice>\w+)'")  # one of these types
 ONE_TYPE = re.compile(r"Field '(?P<name>\w+)' expected (?P<kind>.*?), got \w+ \(value: (?P<value>.*)\)", re.S)
 ONE_OF = re.compile(r"Field '(?P<name>\w+)' expected one of \((?P<choices>.*?)\), got (?P<value>.*)", re.S)
 A_KIND = re.compile(r"Field '(?P<name>\w+)' expected (?P<kind>an? .*?), got (?P<value>.*)", re.S)
@@ -187,17 +188,31 @@ def _without_wrapping(error: "StrictDataclassError") -> str:
     """What is wrong with a setting or a field of the config, in plain words."""
     text = str(error.__cause__ or error)
     if (match := ANY_OF_TYPES.search(text)) is not None:
-        kinds = [kind for kind in re.findall(r"<class '(\w+)'>", match["kinds"]) if kind != "NoneType"]
-        return f"`{match['name']}` must be {' or '.join(kinds) or match['kinds']}, found {match['value']}."
+        names: list[str] = []
+        for kind in TYPE.finditer(match["kinds"]):
+            names += [json.dumps(kind["choice"])] if kind["choice"] else _names_of_type(kind["type"] or kind["list"])
+        suggestion = did_you_mean(match["value"].strip("'"), [name.strip('"') for name in names if '"' in name])
+        return f"`{match['name']}` must be {_either(names) or match['kinds']}, found {match['value']}{suggestion}."
     if (match := ONE_TYPE.search(text)) is not None:
-        return f"`{match['name']}` must be {match['kind']}, found {match['value']}."
+        kind = _either(_names_of_type(match["kind"]))
+        return f"`{match['name']}` must be {kind}, found {match['value']}."
     if (match := ONE_OF.search(text)) is not None:
-        *others, last = match["choices"].split(", ")
-        suggestion = did_you_mean(match["value"], [choice.strip("'") for choice in (*others, last)])
-        return f"`{match['name']}` must be {', '.join(others)} or {last}, found {match['value']!r}{suggestion}."
+        choices = match["choices"].split(", ")
+        suggestion = did_you_mean(match["value"], [choice.strip("'") for choice in choices])
+        return f"`{match['name']}` must be {_either(choices)}, found {match['value']!r}{suggestion}."
     if (match := A_KIND.search(text)) is not None:
         return f"`{match['name']}` must be {match['kind']}, found {match['value']}."
     return text
+
+
+def _names_of_type(kind: str) -> list[str]:
+    """How the values of a type are named in messages: those of `bool` as they are written after `--set`."""
+    return {"bool": ["true", "false"], "NoneType": []}.get(kind, [kind])
+
+
+def _either(names: Sequence[str]) -> str:
+    """`a, b or c`"""
+    return " or ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 __all__ = [

@@ -189,8 +189,24 @@ def _predict_roles(request: _Request) -> Iterator[str]:
         sentences = finetuning.mark_found_predicates(
             *request.tagger, sentences, request.predicate_tags, request.batch_size
         )
+    else:
+        sentences = _with_hint(sentences)
     as_text = finetuning.as_json if request.as_json else as_role_columns
     return map(as_text, finetuning.predict_roles(request.head, request.tokenizer, sentences, request.batch_size))
+
+
+def _with_hint(sentences: "Iterable[RoleSentence]") -> "Iterator[RoleSentence]":
+    """Yields the sentences, and says how to name predicates if none of them has any."""
+    has_words = has_predicates = False
+    for sentence in sentences:
+        has_words, has_predicates = has_words or bool(sentence.words), has_predicates or bool(sentence.predicates)
+        yield sentence
+    if has_words and not has_predicates:
+        typer.echo(
+            "elmo-hf: no predicate is given, so there are no roles: mark predicates as **word** in text, or name a "
+            "tagger that finds them with --predicates.",
+            err=True,
+        )
 
 
 def _predict_coreference(request: _Request) -> Iterator[str]:

@@ -1,11 +1,21 @@
 """Reads and writes documents with their coreference, in the columns of CoNLL-2012."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..errors import TextError, counted
-from .tables import Row, dataset_rows, find_column, json_rows, kind_of, numbered_lines, without_errors
+from .tables import (
+    Row,
+    dataset_rows,
+    find_column,
+    json_rows,
+    kind_of,
+    numbered_lines,
+    refuse_empty_words,
+    without_errors,
+)
 from .text_sources import source_name
 
 BEGIN = re.compile(r"#begin document \(?(.*?)\)?(?:; part (\d+))?\s*")
@@ -98,6 +108,7 @@ class _Document:
         self._num_words = 0
         self._open: dict[int, list[tuple[int, str]]] = {}  # by cluster: the first words and the places of open brackets
         self._clusters: dict[int, list[Span]] = {}
+        self._places: dict[Span, str] = {}  # where each mention ends
 
     def add(self, where: str, line: str):
         """Adds a line: a word, or a blank line between sentences."""
@@ -113,8 +124,7 @@ class _Document:
                 f"{where}: {counted(len(columns), 'column')}, but CoNLL-2012 has {LEAST_COLUMNS} or more: document, "
                 "part, number, word, and at the end coreference."
             )
-        if not columns[WORD].strip():
-            raise TextError(f"{where}: the fourth column, the word, is empty.")
+        refuse_empty_words([columns[WORD]], where, "the fourth column")
         if self._with_clusters and (brackets := columns[-1].strip()) not in NOTHING:
             self._add_brackets(where, brackets)
         self._sentences[-1].append(columns[WORD])
@@ -136,7 +146,9 @@ class _Document:
                         f"{where}: {bracket} closes a bracket that was never opened: ({cluster} is missing."
                     )
                 first, _ = self._open[cluster].pop()
-                self._clusters.setdefault(cluster, []).append((first, self._num_words))
+                span = first, self._num_words
+                self._clusters.setdefault(cluster, []).append(span)
+                self._places[span] = where
 
     def result(self) -> CoreferenceDocument:
         """The document. Raises an error if a bracket is open."""
@@ -147,6 +159,7 @@ class _Document:
         if not sentences:
             raise TextError(f"{self.where}: the document {self._name} has no words.")
         clusters = [sorted(set(self._clusters[cluster])) for cluster in sorted(self._clusters)]
+        _check_mentions(sentences, clusters, self._places.__getitem__)
         return CoreferenceDocument(self._name, sentences, clusters if self._with_clusters else None, self._part)
 
 
@@ -155,7 +168,10 @@ def _from_row(where: str, row: dict[str, Any], index: int, with_clusters: bool) 
     is_list = isinstance(sentences, list) and all(isinstance(sentence, list) for sentence in sentences)
     if not is_list or not all(isinstance(word, str) for sentence in sentences for word in sentence):
         raise TextError(f"{where}: `sentences` should be a list of lists of words, found {sentences!r:.60}.")
+    refuse_empty_words(chain.from_iterable(sentences), where, "`sentences`")
     name, sentences = str(row.get("name", index)), [sentence for sentence in sentences if sentence]
+    if not sentences:
+        raise TextError(f"{where}: the document {name} has no words.")
     if not with_clusters:
         return CoreferenceDocument(name, sentences)
     clusters = row[find_column(row, None, ("clusters",), where)]
@@ -166,12 +182,34 @@ def _from_row(where: str, row: dict[str, Any], index: int, with_clusters: bool) 
             f"{where}: `clusters` should be a list of lists of [first, last], words from 0 to {num_words - 1}, "
             f"found {clusters!r:.60}."
         )
-    return CoreferenceDocument(name, sentences, [[(first, last) for first, last in cluster] for cluster in clusters])
+    clusters = [sorted({(first, last) for first, last in cluster}) for cluster in clusters]
+    _check_mentions(sentences, clusters, lambda _: where)
+    return CoreferenceDocument(name, sentences, clusters)
 
 
 def _is_span(span: Any, num_words: int) -> bool:
     is_pair = isinstance(span, list) and len(span) == 2 and all(type(word) is int for word in span)
     return is_pair and 0 <= span[0] <= span[1] < num_words
+
+
+def _check_mentions(sentences: list[list[str]], clusters: list[list[Span]], where: Callable[[Span], str]):
+    """
+    Raises an error if a mention is in two sentences or in two clusters. `where` gives the place of a mention, for the
+    message.
+    """
+    words = list(chain.from_iterable(sentences))
+    sentence_of = [index for index, sentence in enumerate(sentences) for _ in sentence]
+    seen: set[Span] = set()
+    for span in chain.from_iterable(clusters):
+        first, last = span
+        mention = f"the mention {' '.join(words[first : last + 1])!r:.60} (words {first} to {last})"
+        if sentence_of[first] != sentence_of[last]:
+            raise TextError(
+                f"{where(span)}: {mention} is in two sentences: a mention ends in the sentence it begins in."
+            )
+        if span in seen:
+            raise TextError(f"{where(span)}: {mention} is in two clusters: leave it in one.")
+        seen.add(span)
 
 
 def as_coreference_columns(document: CoreferenceDocument) -> str:

@@ -7,11 +7,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import TextError, counted
-from .tables import Row, dataset_rows, find_column, json_rows, kind_of, numbered_lines, without_errors
+from .tables import (
+    Row,
+    dataset_rows,
+    find_column,
+    json_rows,
+    kind_of,
+    numbered_lines,
+    refuse_empty_words,
+    without_errors,
+)
 from .text_sources import source_name
 
 NUMBER, WORD, TAG, ROLESET = range(4)  # the columns before those of the roles
 NO_PREDICATE = "-"
+PREDICATE_TAGS = ("B-V", "I-V", "B-C-V")  # the second and third mark a later word of a predicate of several words
 FORM = "number, word, tag, roleset or -, and one column of BIO tags per predicate, separated by tabs"
 
 
@@ -110,8 +120,7 @@ def _from_lines(lines: list[tuple[str, list[str]]], with_tags: bool) -> RoleSent
                 f"{where}: the first column is {columns[NUMBER]!r:.20}, but this is word {place + 1} of its sentence: "
                 "is there a blank line too few or too many?"
             )
-        if not columns[WORD].strip():
-            raise TextError(f"{where}: the second column, the word, is empty.")
+        refuse_empty_words([columns[WORD]], where, "the second column")
     predicates = [place for place, (_, columns) in enumerate(lines) if columns[ROLESET] != NO_PREDICATE]
     words = [columns[WORD] for _, columns in lines]
     if not with_tags:
@@ -123,8 +132,9 @@ def _from_lines(lines: list[tuple[str, list[str]]], with_tags: bool) -> RoleSent
                 f"{counted(len(predicates), 'predicate')} (rolesets in column 4): there is one column per predicate."
             )
     tags = [[columns[ROLESET + 1 + index] for _, columns in lines] for index in range(len(predicates))]
-    for column in tags:
+    for predicate, column in zip(predicates, tags, strict=True):
         _check_tags(column, [where for where, _ in lines])
+        _check_predicate(words, predicate, column, lines[predicate][0], "the columns of roles")
     return RoleSentence(words, predicates, tags)
 
 
@@ -141,10 +151,20 @@ def _check_tags(tags: list[str], places: list[str]):
         before = tag
 
 
+def _check_predicate(words: list[str], predicate: int, tags: list[str], where: str, lists: str):
+    """Raises an error if the predicate has the tag of another word. `lists`: all lists of tags, for the message."""
+    if tags[predicate] not in PREDICATE_TAGS:
+        raise TextError(
+            f"{where}: the tag of the predicate {words[predicate]!r:.40} is {tags[predicate]}, but should be B-V, I-V "
+            f"or B-C-V: are {lists} in the order of the predicates?"
+        )
+
+
 def _from_row(where: str, row: dict[str, Any], with_tags: bool) -> RoleSentence:
     words = row[find_column(row, None, ("words", "tokens"), where)]
     if not _are_strings(words):
         raise TextError(f"{where}: `words` should be a list of strings, found {words!r:.60}.")
+    refuse_empty_words(words, where, "`words`")
     predicates = row[find_column(row, None, ("predicates",), where)]
     are_indices = isinstance(predicates, list) and all(type(index) is int for index in predicates)
     if not are_indices or not all(0 <= index < len(words) for index in predicates):
@@ -157,12 +177,13 @@ def _from_row(where: str, row: dict[str, Any], with_tags: bool) -> RoleSentence:
     tags = row[find_column(row, None, ("tags",), where)]
     if not isinstance(tags, list) or not all(map(_are_strings, tags)) or len(tags) != len(predicates):
         raise TextError(f"{where}: `tags` should be a list of strings for each of `predicates`, found {tags!r:.60}.")
-    for column in tags:
+    for predicate, column in zip(predicates, tags, strict=True):
         if len(column) != len(words):
             raise TextError(
                 f"{where}: {counted(len(words), 'word')}, but {counted(len(column), 'tag')} of a predicate."
             )
         _check_tags(column, [where] * len(column))
+        _check_predicate(words, predicate, column, where, "the lists of `tags`")
     return RoleSentence(words, predicates, tags)
 
 

@@ -116,11 +116,18 @@ def _question(where: str, question: Any, context: str, title: str, with_answers:
     text = _text(where, question, "question")
     answers = None
     if with_answers:
-        gold_answers = [] if question.get("is_impossible") else _list(question, "answers", where)
+        is_impossible = question.get("is_impossible", False)
+        if not isinstance(is_impossible, bool):
+            raise TextError(f'{where}: "is_impossible" should be true or false, found {is_impossible!r:.60}.')
+        gold_answers = [] if is_impossible else _list(question, "answers", where)
         answers = tuple(_answer(where, answer, context) for answer in gold_answers)
-        if not answers and "is_impossible" not in question:
-            raise TextError(f'{where}: it has no answer, but is not marked with "is_impossible": {REMEDY}')
+        if not answers and not is_impossible:
+            raise _unanswered(where)
     return Question(str(question.get("id", "")), text, context, answers, title)
+
+
+def _unanswered(where: str) -> TextError:
+    return TextError(f'{where}: it has no answer, but is not marked with "is_impossible": true: {REMEDY}')
 
 
 def _answer(where: str, answer: Any, context: str) -> Answer:
@@ -163,6 +170,8 @@ def _from_rows(rows: Iterable[Row | TextError], with_answers: bool) -> Iterator[
             continue
         question, context = (_text(where, row, name) for name in ("question", "context"))
         answers = _row_answers(where, row.get("answers"), context) if with_answers else None
+        if answers == () and row.get("is_impossible") is False:  # most datasets do not have this column
+            raise _unanswered(where)
         yield Question(str(row.get("id", "")), question, context, answers, str(row.get("title", "")))
 
 

@@ -92,10 +92,17 @@ def _json_row(line: str, where: str) -> Row | TextError:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return TextError(f"{where}: not JSON ({error}).")
+        return TextError(f"{where}: not JSON ({_json_problem(error)}).")
     if not isinstance(values, dict):
         return TextError(f"{where}: a JSON object should be here, found {line!r:.60}.")
     return Row(where, values)
+
+
+def _json_problem(error: Exception) -> str:
+    """What is wrong with a line of JSON, without the number of the line, which would always be 1."""
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return f"{error.msg.removesuffix(' starting at').removesuffix(' at')} at column {error.colno}"
 
 
 def table_rows(
@@ -231,6 +238,12 @@ def find_column(row: Mapping[str, Any], column: str | None, usual: Sequence[str]
     raise TextError(f"{where}: there is no {expected}{suggestion}, only {', '.join(map(repr, row)) or 'nothing'}.")
 
 
+def refuse_empty_words(words: Iterable[str], where: str, column: str):
+    """Raises an error if a word is empty. `where` and `column` are its place, for the message."""
+    if not all(word.strip() for word in words):
+        raise TextError(f"{where}: an empty word in {column}: correct it, or leave it out.")
+
+
 __all__ = [
     "Row",
     "dataset_rows",
@@ -238,6 +251,7 @@ __all__ = [
     "json_rows",
     "kind_of",
     "numbered_lines",
+    "refuse_empty_words",
     "table_rows",
     "without_errors",
 ]

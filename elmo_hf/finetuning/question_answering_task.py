@@ -1,5 +1,6 @@
 """The task of question answering: features, batches and metrics of questions with contexts."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,14 +11,14 @@ from transformers import BatchEncoding, EvalPrediction
 from ..data.squad import Question, read_squad
 from ..errors import TextError
 from ..modeling.configuration_elmo import ElmoConfig
-from ..modeling.modeling_question_answering_elmo import ContextWords, best_spans, split_text
+from ..modeling.modeling_question_answering_elmo import ContextWords, best_spans, split_text, windows
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .answer_metrics import answer_metrics
 from .task import IGNORED, Task
 
-# Words of a context that training and its evaluations read. Memory grows with its square; prediction reads windows
-# instead.
-MAX_CONTEXT = 800
+# Words of a context that are read at once, since memory grows with the square: training reads the first ones, and
+# evaluations read the whole context in windows that overlap.
+MAX_CONTEXT, OVERLAP = 800, 100
 
 
 class QuestionAnsweringTask(Task):
@@ -53,20 +54,31 @@ class QuestionAnsweringTask(Task):
             yield from split_text(tokenizer, example.question).words
 
     def _context(self, text: str, tokenizer: ElmoTokenizer) -> ContextWords:
-        """The first words of a context. Many questions share it, so that it is split once."""
+        """The words of a context. Many questions share it, so that it is split once."""
         if text not in self._split:
-            words, spans = split_text(tokenizer, text)
-            self._split[text] = ContextWords(words[:MAX_CONTEXT], spans[:MAX_CONTEXT])
+            self._split[text] = split_text(tokenizer, text)
         return self._split[text]
 
     def features(self, example: Question, tokenizer: ElmoTokenizer) -> dict[str, Any]:
-        question, context = split_text(tokenizer, example.question).words, self._context(example.context, tokenizer)
+        return self._window(example, 0, tokenizer)
+
+    def evaluation_features(self, example: Question, tokenizer: ElmoTokenizer) -> list[dict[str, Any]]:
+        words = self._context(example.context, tokenizer).words
+        parts = [self._window(example, part.first, tokenizer) for part in windows(0, words, MAX_CONTEXT, OVERLAP)]
+        return [part | {"asked": parts[0]["asked"]} for part in parts]
+
+    def _window(self, example: Question, start: int, tokenizer: ElmoTokenizer) -> dict[str, Any]:
+        """The features of a question and the words of its context from `start`, as many as are read at once."""
+        question, whole = split_text(tokenizer, example.question).words, self._context(example.context, tokenizer)
+        place = slice(start, start + MAX_CONTEXT)
+        context = ContextWords(whole.words[place], whole.spans[place])
         length = len(question) + len(context.words) + 4
         return {
             "question": question,
             "context": context.words,
             "spans": context.spans,
             "example": example,
+            "asked": object(),  # the same in all windows of an example, and no other
             "input_ids": range(length),
             "positions": None if example.answers is None else self._positions(example, context, len(question) + 3),
         }
@@ -78,7 +90,7 @@ class QuestionAnsweringTask(Task):
         answer = example.answers[0]
         start, end = answer.start, answer.start + len(answer.text)
         inside = [place for place, (begin, stop) in enumerate(context.spans) if begin < end and stop > start]
-        return (first + inside[0], first + inside[-1]) if inside else (IGNORED, IGNORED)  # beyond `MAX_CONTEXT`
+        return (first + inside[0], first + inside[-1]) if inside else (IGNORED, IGNORED)
 
     def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
         questions, contexts = ([feature[name] for feature in features] for name in ("question", "context"))
@@ -99,17 +111,23 @@ class QuestionAnsweringTask(Task):
     ) -> dict[str, float]:
         logits = np.stack([np.asarray(part) for part in prediction.predictions[:2]], axis=1)  # (examples, 2, words)
         max_words = (config or ElmoConfig()).max_answer_words
-        predicted = [self._answer(feature, row, max_words) for feature, row in zip(features, logits, strict=True)]
-        return answer_metrics(predicted, [answer_texts(feature["example"]) for feature in features])
+        parts: dict[object, list[tuple[dict[str, Any], torch.Tensor]]] = {}  # the windows of each question
+        for feature, row in zip(features, logits, strict=True):
+            parts.setdefault(feature["asked"], []).append((feature, torch.from_numpy(row).float()))
+        predicted = [self._answer(of_question, max_words) for of_question in parts.values()]
+        return answer_metrics(predicted, [answer_texts(part[0][0]["example"]) for part in parts.values()])
 
-    def _answer(self, feature: dict[str, Any], logits: np.ndarray, max_words: int) -> str:
-        """The best answer from a row of logits `(2, words)`."""
-        row, spans = torch.from_numpy(logits).float(), feature["spans"]
-        first = len(feature["question"]) + 3  # <S> question </S> <S> context </S>
-        best = best_spans(*row[:, first : first + len(spans)], max_words, 1)
-        if not best or (self.allow_no_answer and float(row[:, 0].sum()) > best[0].score):
-            return ""
-        return feature["example"].context[spans[best[0].start][0] : spans[best[0].end][1]]
+    def _answer(self, parts: Sequence[tuple[dict[str, Any], torch.Tensor]], max_words: int) -> str:
+        """The best answer from the features and logits `(2, words)` of all windows of a context."""
+        answer, score = "", -math.inf
+        if self.allow_no_answer:  # there is none in the context only if there is none in each window
+            score = min(float(row[:, 0].sum()) for _, row in parts)
+        for feature, row in parts:
+            spans, first = feature["spans"], len(feature["question"]) + 3  # <S> question </S> <S> context </S>
+            for best in best_spans(*row[:, first : first + len(spans)], max_words, 1):
+                if best.score > score:
+                    answer, score = feature["example"].context[spans[best.start][0] : spans[best.end][1]], best.score
+        return answer
 
 
 def answer_texts(question: Question) -> list[str]:

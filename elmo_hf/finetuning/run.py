@@ -6,7 +6,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from transformers import set_seed
 from ..data.tables import kind_of
 from ..errors import RunError, TextError, did_you_mean
 from ..modeling.checks_elmo import read_json_object
+from ..modeling.configuration_elmo import HEADS
 from ..modeling.layer_cache_elmo import ElmoLayerCache
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import Records, is_made_here, write_card
@@ -157,6 +158,7 @@ class FinetuningRun:
         if process.is_main_process:
             _refuse_run(folder)
         process.wait_for_everyone()
+        check_fields(self.task, self.fields)
         splits, task = self._read()
         first = self._prepare(folder, splits, task, self._all_seeds()[0])  # raises errors before the folder is created
         if process.is_main_process:
@@ -187,10 +189,7 @@ class FinetuningRun:
 
     def _read(self) -> tuple[Splits, Task]:
         """Reads the examples. The labels are those of all splits, so that an unseen label is an error of the model."""
-        if self.task not in TASKS:
-            suggestion = did_you_mean(self.task, TASKS)
-            raise ValueError(f"There is no task {self.task!r}{suggestion}: choose one of {', '.join(TASKS)}.")
-        task_class = TASKS[self.task]
+        task_class = _task_class(self.task)
         splits = self.data.read(task_class.read)
         names = (str(getattr(self.data, split)) for split in Splits._fields)
         task_class.check_sources(list(zip(names, splits, strict=True)))
@@ -380,6 +379,23 @@ def _locked(folder: Path) -> Generator[None]:
         lock.release()
 
 
+def check_fields(task: str, fields: Collection[str]):
+    """Refuses fields of a head's config that only the heads of other tasks read."""
+    own = next(entry for entry in HEADS if entry.task == _task_class(task).name)
+    for name in fields:
+        readers = [entry.name for entry in HEADS if name in entry.fields]
+        if readers and own.name not in readers:
+            raise ValueError(
+                f"`{name}` has no effect on {own.name}, it is a field of {' and '.join(readers)}: leave it out."
+            )
+
+
+def _task_class(name: str) -> type[Task]:
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r}{did_you_mean(name, TASKS)}: choose one of {', '.join(TASKS)}.")
+    return TASKS[name]
+
+
 def _refuse_run(folder: Path):
     if (folder / RUN).exists():
         raise RunError(f"{folder} already holds a run: continue with --resume, or name another folder.")
@@ -390,4 +406,4 @@ def _write_json(path: Path, values: dict[str, Any]):
     write_atomically(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
-__all__ = ["FinetuningRun", "Splits", "TaskData", "over_seeds", "reading_options"]
+__all__ = ["FinetuningRun", "Splits", "TaskData", "check_fields", "over_seeds", "reading_options"]

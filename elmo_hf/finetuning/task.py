@@ -69,6 +69,10 @@ class Task(ABC):
     def features(self, example: Any, tokenizer: ElmoTokenizer) -> dict[str, Any]:
         """The features of an example for `collate`. The length of `input_ids` is the length of the example."""
 
+    def evaluation_features(self, example: Any, tokenizer: ElmoTokenizer) -> list[dict[str, Any]]:
+        """The features of an example in an evaluation: several if the task reads a long one in windows."""
+        return [self.features(example, tokenizer)]
+
     @abstractmethod
     def collate(self, features: list[dict[str, Any]], tokenizer: ElmoTokenizer) -> BatchEncoding:
         """Builds a batch from the features of examples."""
@@ -91,7 +95,7 @@ class Task(ABC):
 
         Args:
             prediction: The outputs of the head, and the labels.
-            features: The features of the examples, in the same order.
+            features: The features of the examples (all of [`Task.evaluation_features`]), in the order of the outputs.
             config: The config of the head.
         """
 

@@ -38,12 +38,15 @@ class Examples(Dataset):
         examples: Examples of the task.
         task: Computes their features.
         tokenizer: The head's tokenizer.
-        by_length: Whether to sort them by length, so that batches of consecutive examples have little padding.
+        evaluated: Whether the examples are those of an evaluation: all windows of long ones, sorted by length, so that
+            batches of consecutive examples have little padding.
     """
 
-    def __init__(self, examples: Sequence[Any], task: Task, tokenizer: ElmoTokenizer, by_length: bool = False):
-        self.features = [task.features(example, tokenizer) for example in examples]
-        if by_length:
+    def __init__(self, examples: Sequence[Any], task: Task, tokenizer: ElmoTokenizer, evaluated: bool = False):
+        if not evaluated:
+            self.features = [task.features(example, tokenizer) for example in examples]
+        else:
+            self.features = [part for example in examples for part in task.evaluation_features(example, tokenizer)]
             self.features.sort(key=lambda feature: len(feature["input_ids"]), reverse=True)
 
     def __len__(self) -> int:
@@ -127,7 +130,7 @@ class HeadTrainer:
         self._keeps_layers = config.freeze_bilm and config.elmo_places != "none" and settings.cache != "no"
         if self._keeps_layers and model.layer_cache is None:
             model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
-        self._datasets = Examples(train, task, tokenizer), Examples(dev, task, tokenizer, by_length=True)
+        self._datasets = Examples(train, task, tokenizer), Examples(dev, task, tokenizer, evaluated=True)
         self._evaluated = self._datasets[1]  # in the order of the predictions
         groups = model.param_groups(
             settings.learning_rate or LEARNING_RATE,
@@ -243,7 +246,7 @@ class HeadTrainer:
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
         """Computes the metrics of the best weights."""
-        self._evaluated = Examples(examples, self.task, self.tokenizer, by_length=True)
+        self._evaluated = Examples(examples, self.task, self.tokenizer, evaluated=True)
         try:
             output = self.trainer.predict(self._evaluated, metric_key_prefix="test")
         finally:

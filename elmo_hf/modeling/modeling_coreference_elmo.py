@@ -4,9 +4,14 @@ Coreference: which spans of a document refer to the same thing. The model is tha
 https://aclanthology.org/D17-1018), to which the ELMo paper adds ELMo: every span gets a score, the best spans are kept,
 and each of them chooses one of the spans before it as its antecedent, or none.
 
-There are two differences. The parts of a span (first word, last word, attended words, width) are projected to
-`config.span_size` and added, and antecedents are scored from these vectors rather than from the concatenation, which
-bounds the memory. In training the labelled mentions are always kept: without them there would be no loss to learn from.
+It differs from Lee et al. in four points:
+
+- The parts of a span (first word, last word, attended words, width) are projected to `config.span_size` and added, and
+  antecedents are scored from these vectors rather than from the concatenation, which bounds the memory.
+- The attention over the words of a span is scored by one linear layer, not by a feed-forward network.
+- There are no features for speakers and genres.
+- In training all labelled mentions of up to `config.max_span_width` words that share their cluster with another one are
+  kept, even if they are more than `config.span_ratio` per word, or cross: without them there is nothing to learn from.
 """
 
 from collections import Counter
@@ -237,8 +242,9 @@ class ElmoForCoreference(ElmoTaskModel):
         if not len(candidates):
             return candidates, words.new_zeros(0, 1)
         vectors, scores = self.spans(inputs, words, candidates)
-        num_kept = max(int(self.config.span_ratio * len(words)), 1)
-        kept = _prune(candidates, scores if wanted is None else _raise_wanted(candidates, scores, wanted), num_kept)
+        priorities = scores if wanted is None else _raise_wanted(candidates, scores, wanted)
+        num_kept = max(int(self.config.span_ratio * len(words)), int(priorities.isposinf().sum()), 1)
+        kept = _prune(candidates, priorities, num_kept)
         spans, vectors, scores = candidates[kept], vectors[kept], scores[kept]
         distances = torch.arange(1, min(self.config.max_antecedents, len(kept)) + 1, device=kept.device)
         antecedents = torch.arange(len(kept), device=kept.device).unsqueeze(1) - distances  # (spans, antecedents)
@@ -321,9 +327,9 @@ def _raise_wanted(spans: torch.Tensor, scores: torch.Tensor, wanted: torch.Tenso
 def _prune(spans: torch.Tensor, scores: torch.Tensor, num_kept: int) -> torch.Tensor:
     """
     The indices of the `num_kept` spans with the highest scores, in the order of the text. A span that crosses one with
-    a higher score (overlaps it and neither contains the other) is left out.
+    a higher score (overlaps it and neither contains the other) is left out, unless its own score is infinite.
     """
-    words, kept = spans.tolist(), []
+    words, is_wanted, kept = spans.tolist(), scores.isposinf().tolist(), []
     last_from: dict[int, int] = {}  # the last word of the longest kept span, by its first word
     first_to: dict[int, int] = {}  # the first word of the longest kept span, by its last word
     for span in scores.argsort(descending=True, stable=True).tolist():
@@ -332,7 +338,7 @@ def _prune(spans: torch.Tensor, scores: torch.Tensor, num_kept: int) -> torch.Te
         first, last = words[span]
         crosses = any(last_from.get(word, -1) > last for word in range(first + 1, last + 1))
         crosses = crosses or any(first_to.get(word, first) < first for word in range(first, last))
-        if not crosses:
+        if is_wanted[span] or not crosses:
             kept.append(span)
             last_from[first] = max(last_from.get(first, last), last)
             first_to[last] = min(first_to.get(last, first), first)

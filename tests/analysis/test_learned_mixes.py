@@ -57,7 +57,7 @@ def test_models_without_a_mix_and_folders_without_a_model_are_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match=r"empty holds no model: config\.json is missing"):
         mixing_weights([tmp_path / "empty"])
-    with pytest.raises(ModelError, match="no/such cannot be loaded"):
+    with pytest.raises(ModelError, match="There is no folder no/such here"):
         mixing_weights(["no/such"])
     with pytest.raises(ValueError, match="at least one"):
         mixing_weights([])

@@ -35,6 +35,15 @@ def test_uses_are_the_nearest_occurrences_of_the_word_in_other_sentences():
     assert row.word == "bank"
 
 
+@pytest.mark.parametrize("same_word", [True, False])
+def test_copies_of_a_sentence_do_not_hide_other_uses(same_word):
+    corpus = ["the bank of a river"] * 200 + CORPUS
+    (row,) = neighbors_table(
+        toy_embedder(scale=3.0), corpus, ["by the **bank** of a river"], k=5, same_word=same_word
+    ).rows
+    assert len({use.sentence for use in row.uses}) == 5
+
+
 def test_any_word_may_be_nearest():
     table = neighbors_table(toy_embedder(), CORPUS, [QUESTION], k=30, same_word=False)
     assert len(table.rows[0].uses) == len(set(CORPUS))

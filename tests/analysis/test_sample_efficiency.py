@@ -90,6 +90,8 @@ def test_shares_that_teach_nothing_are_refused_before_anything_is_trained(data, 
         run(seeds=[1, 1])
     with pytest.raises(ValueError, match="cannot be 'none'"):
         run(fields={"elmo_places": "none"})
+    with pytest.raises(ValueError, match="`span_size` has no effect on ElmoForTokenClassification"):
+        run(fields={"span_size": 8})
     data.train_share = 0.5
     with pytest.raises(ValueError, match="leave out `max_train` and `train_share`"):
         run()

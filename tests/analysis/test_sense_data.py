@@ -128,7 +128,7 @@ def test_the_first_word_of_a_semcor_file_may_be_a_number(tmp_path):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("just a sentence\n", "in none of the three formats"),
+        ("\njust a sentence\n", r"data\.tsv, line 2: none of the three formats"),
         (
             "a\tb\tDT\t-\t-\nThe\tthe\tDT\n",
             "line 2: word, lemma, tag, sense keys and synset, separated by tabs, should",
@@ -152,14 +152,14 @@ def test_malformed_columns_are_named_with_their_line(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("xml", "keys", "message"),
     [
-        (XML.replace("</corpus>", ""), KEYS, "line 16: not valid XML"),
+        (XML.replace("</corpus>", ""), KEYS, r"line 16: not valid XML \(no element found\)\.$"),
         (XML.replace("</wf>", "", 1), KEYS, "not valid XML"),
-        (XML, KEYS.replace("d001.s000.t000", "d009.s000.t000"), "the instance d001.s000.t000 has no sense in"),
+        (XML, KEYS.replace("d001.s000.t000", "d009.s000.t000"), "line 13: the instance d001.s000.t000 has no sense in"),
         (XML, KEYS + "lonely\n", "line 5: an instance and its senses should be here, found 'lonely'"),
         (XML, KEYS + KEYS, "line 5: the instance 'd000.s000.t000' has its senses twice"),
-        (XML.replace(' id="d001.s000.t000"', ""), KEYS, "the instance 'is' has no id"),
-        (XML.replace(">is<", "><"), KEYS, "an element instance without a word"),
-        (XML.replace("wf", "word"), KEYS, "a sentence has elements wf and instance, found 'word'"),
+        (XML.replace(' id="d001.s000.t000"', ""), KEYS, "line 13: the instance 'is' has no id"),
+        (XML.replace(">is<", "><"), KEYS, "line 13: an element instance without a word"),
+        (XML.replace("wf", "word"), KEYS, "line 5: a sentence has elements wf and instance, found 'word'"),
     ],
 )
 def test_malformed_xml_and_keys_are_named(tmp_path, xml, keys, message):

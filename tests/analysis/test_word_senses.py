@@ -121,6 +121,21 @@ def test_first_senses_answer_for_unseen_words():
     results = senses(toy_embedder(), text(10, 0), test, first_senses={("unseen", "noun"): "new1"})
     assert (results.unanswered, results.fallback) == (0, int(results.counts[0]))
     np.testing.assert_array_equal(results.accuracy[:, 0], 1.0)
+    assert results.methods[:2] == ["most frequent sense", "first sense"]
+
+
+def test_first_senses_are_a_baseline_of_their_own():
+    train = [SenseSentence(["bank"], [SenseInstance(0, 1, "bank", "noun", (sense,))]) for sense in ("b1", "b2", "b2")]
+    test = [SenseSentence(["bank"], [SenseInstance(0, 1, "bank", "noun", (sense,))]) for sense in ("b1", "b2", "b1")]
+    first = senses(toy_embedder(), train, test, first_senses={("bank", "noun"): "b1"})
+    assert first.methods[:3] == ["most frequent sense", "first sense", "layer 0, nearest mean"]
+    assert first.accuracy[:2, 0].tolist() == pytest.approx([1 / 3, 2 / 3])
+    assert first.answers[1].tolist() == ["b1"] * 3
+    without = senses(toy_embedder(), train, test)
+    np.testing.assert_array_equal(np.delete(first.answers, 1, axis=0), without.answers)
+    unknown = senses(toy_embedder(), train, test, first_senses={("sun", "noun"): "s1"})
+    assert unknown.answers[1].tolist() == [""] * 3
+    assert unknown.unanswered == 0
 
 
 def test_equally_near_means_are_chosen_at_random_by_the_seed():

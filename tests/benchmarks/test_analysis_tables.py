@@ -18,11 +18,27 @@ def test_the_paper_stands_beside_its_rows():
     lines = analysis_tables.table({"senses": results}, "senses").splitlines()
     assert lines[0] == "| method | all | paper |"
     assert lines[2:] == [
-        "| most frequent sense | 50.0 | 65.9 |",
+        "| most frequent sense | 50.0 |  |",
+        "| WordNet's first sense |  | 65.9 |",
         "| layer 1, nearest mean | 61.0 | 67.4 |",
         "| learned mix, nearest mean | 72.5 |  |",
         "| occurrences | 1,234 |  |",
     ]
+    results["methods"].insert(1, "first sense")
+    results["accuracy"].insert(1, [0.6])
+    assert "| WordNet's first sense | 60.0 | 65.9 |" in analysis_tables.table({"senses": results}, "senses")
+
+
+def test_the_time_of_the_senses_is_shown():
+    results = {
+        "methods": [],
+        "groups": ["all"],
+        "accuracy": [],
+        "counts": [1],
+        "seconds": 754,
+        "processor": "P, 2 cores",
+    }
+    assert analysis_tables.table({"senses": results}, "senses").endswith("|\n\n(It took 13 minutes; P, 2 cores.)\n")
 
 
 def test_mixes_are_shown_by_learning_rate():

@@ -30,12 +30,14 @@ def files(tmp_path, folder, monkeypatch):
     (tmp_path / "text.txt").write_text(TEXT)
     write_conll(tmp_path / "train.conll", sentences(20, 0))
     write_conll(tmp_path / "dev.conll", sentences(8, 1))
+    (tmp_path / "one-tag.conll").write_text("the\tO\ncat\tO\n")
 
 
-def outputs(run, *command):
-    """What a command prints and writes."""
-    code, output, error = run(*command, "--json", "out.json", "--picture", "out.svg")
-    assert (code, error) == (0, "")
+def outputs(run, *command, error: str = ""):
+    """What a command prints and writes; `error` begins what it says on standard error."""
+    code, output, said = run(*command, "--json", "out.json", "--picture", "out.svg")
+    assert code == 0
+    assert said.startswith(error) if error else said == ""
     with open("out.svg", encoding="utf-8") as picture:
         assert "</svg>" in picture.read()
     with open("out.json", encoding="utf-8") as file:
@@ -59,7 +61,7 @@ def test_senses_of_a_test_text_with_first_senses_and_without_neighbours(run, tmp
     options = ("--first-senses", "index.sense", "--neighbors", "0", "--model", "folder")
     _, results = outputs(run, "analyze", "senses", "data.tsv", "test.tsv", *options)
     assert (results["fallback"], results["accuracy"][0]) == (1, [1.0, 1.0])
-    assert (len(results["methods"]), results["learned_mix"]) == (5, None)  # no word of the test has several candidates
+    assert (len(results["methods"]), results["learned_mix"]) == (6, None)  # no word of the test has several candidates
 
 
 def test_an_interrupted_analysis_of_senses_continues_in_its_folder(run, tmp_path):
@@ -93,12 +95,26 @@ def test_samples_trains_heads_as_asked(run, monkeypatch):
 
     monkeypatch.setattr(FinetuningRun, "begin", begin)
     settings = ("--seed", "7", "--precision", "int8", "--set", "epochs=3", "--set", "tag_decoder=crf")
-    _, results = outputs(run, *SAMPLES, "--shares", "0.5,1", *settings)
+    _, results = outputs(run, *SAMPLES, "--shares", "0.5,1", *settings, error="with ELMo, 50 %")
     assert results["examples"] == [10, 20]
     assert results["scores"]["dev"] == {"with ELMo": [[0.25], [0.75]], "without ELMo": [[0.5], [1.0]]}
     assert runs[0].settings == {"epochs": 3, "precision": "int8", "seed": 7}
     assert runs[1].fields == {"tag_decoder": "crf", "elmo_places": "none"}
     assert runs[0].vectors_size == sample_efficiency.VECTORS_SIZE
+
+
+def test_samples_says_which_head_is_trained_without_a_terminal_too(run, monkeypatch):
+    def begin(self, folder):
+        folder.mkdir()
+        (folder / "results.json").write_text('{"dev": {"f1": 0.5}}')
+
+    monkeypatch.setattr(FinetuningRun, "begin", begin)
+    _, output, error = run(*SAMPLES, "--shares", "0.5")
+    assert error.splitlines() == [
+        "with ELMo, 50 % of the training data, 10 examples",
+        "without ELMo, 50 % of the training data, 10 examples",
+    ]
+    assert "10 examples" not in output
 
 
 def test_layers_shows_mixes_and_similarities(run):
@@ -136,7 +152,7 @@ def test_a_table_of_neighbours_is_printed(run):
         ((*SENSES, "--neighbors", "-1"), "`neighbors` must be 0 or more, found -1"),
         ((*SENSES[:4], "1.5"), "The share of the test must be above 0 and below 1, found 1.5"),
         ((*SENSES, "--work", "folder"), "folder exists and holds no analysis"),
-        (("analyze", "senses", "text.txt", "--test-share", "0.2"), "text.txt is in none of the three formats"),
+        (("analyze", "senses", "text.txt", "--test-share", "0.2"), "text.txt, line 1: none of the three formats"),
         (("analyze", "senses", "no.tsv", "--test-share", "0.2"), "No such file: no.tsv"),
         ((*PROBE[:3], "text.txt", "--model", "folder"), "text.txt, line 2: 3 columns, but 5 in the lines before"),
         ((*PROBE[:4], "--tag-column", "x"), "the columns of train.conll have no names"),
@@ -146,7 +162,9 @@ def test_a_table_of_neighbours_is_printed(run):
         ((*SAMPLES, "--set", "epoch=3"), "There is no setting or field of the config 'epoch' (did you mean 'epochs'?)"),
         ((*SAMPLES, "--shares", "0.5,0.501"), "two shares have 10 examples each, 50.1 % and a smaller one"),
         (("analyze", "layers"), "name fine-tuned models, or a text with --text, or both."),
-        (("analyze", "layers", "text.txt"), "text.txt"),
+        (("analyze", "layers", "text.txt"), "text.txt is a file: name the folder of a model."),
+        (("analyze", "layers", "/tmp/not/here"), "There is no folder /tmp/not/here."),
+        (("analyze", "probe", "one-tag.conll", *PROBE[3:]), "one-tag.conll: every word has the tag 'O', so there is"),
         ((*LAYERS, "--sentences", "0"), "The number of sentences must be 1 or more, found 0"),
         ((*NEIGHBOURS[:4], "no mark"), "No word is marked in 'no mark'"),
         ((*NEIGHBOURS, "--layers", "all"), "choose mix, top, average or one layer"),

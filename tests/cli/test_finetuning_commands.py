@@ -81,6 +81,15 @@ def test_roles_are_trained_and_predicted_for_marked_listed_and_found_predicates(
     marked, unmarked, blank = map(json.loads, output.splitlines())
     assert (marked["words"], marked["predicates"], len(marked["tags"])) == (["Anna", "saw", "Bert"], [1], 1)
     assert (unmarked["predicates"], blank["words"]) == ([], [])
+    assert run("predict", out, text)[2] == ""
+    text.write_text("Anna saw Bert\n\n")
+    _, output, error = run("predict", out, text, "--format", "jsonl")
+    assert [json.loads(line)["predicates"] for line in output.splitlines()] == [[], []]
+    assert error.startswith("elmo-hf: ")
+    assert error.count("\n") == 1
+    assert "**word**" in error
+    assert "--predicates" in error
+    text.write_text("Anna **saw** Bert\nAnna saw Bert\n\n")
 
     tagger = tmp_path / "tagger"
     files = [f"--{split}={folder / split}.conll" for split in ("train", "dev")]
@@ -185,6 +194,10 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
         (
             ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "epochs=0"],
             "epochs",
+        ),
+        (
+            ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "span_size=8"],
+            "`span_size` has no effect on ElmoForTokenClassification, it is a field of ElmoForCoreference",
         ),
         (["predict", "missing-model"], "missing-model"),
     ],

@@ -22,6 +22,12 @@ from elmo_hf import ElmoIndex
         ("softmax_type=xyz", "`softmax_type` must be 'full', 'sampled' or 'adaptive', found 'xyz'."),
         ("char_filters=abc", "`char_filters` must be a list, found str."),
         ("optimizer=sgd", "optimizer"),
+        (
+            "pair_attention=esims",
+            "`pair_attention` must be true, false or \"esim\", found 'esims' (did you mean 'esim'?).",
+        ),
+        ("text_pairs=x", "`text_pairs` must be true or false, found 'x'."),
+        ("mixer_weights=3", "`mixer_weights` must be str or list, found 3."),
     ],
 )
 def test_a_wrong_setting_is_told_in_plain_words(refused, tmp_path, assignment, message):

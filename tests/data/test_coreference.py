@@ -1,6 +1,7 @@
 """The columns of CoNLL-2012 are read and written; what is wrong is named with file and line."""
 
 import json
+from itertools import accumulate, combinations
 
 import pytest
 from hypothesis import given
@@ -66,6 +67,7 @@ def test_json_lines_hold_the_same(tmp_path):
         ("#end document\n", "", r"line 1: the document that begins here has no #end document"),
         ("#end document\n", "#begin document (y)\n", r"line 10: a document begins here, but the one of .*line 1"),
         ("#begin document (nw/x); part 001\n", "", r"line 1: a line outside of a document"),
+        ("She - - - (0)", "She - - - (0)|(1)", r"line 7: the mention 'She' \(words 4 to 4\) is in two clusters"),
     ],
 )
 def test_a_malformed_document_is_named(tmp_path, old, new, message):
@@ -74,18 +76,35 @@ def test_a_malformed_document_is_named(tmp_path, old, new, message):
         read_coreference(write(tmp_path, COLUMNS.replace(old, new, 1)))
 
 
+def test_a_mention_across_sentences_is_named_where_it_ends(tmp_path):
+    text = COLUMNS.replace("slept - - - -", "slept - - - (2").replace("fed - - - -", "fed - - - 2)")
+    with pytest.raises(TextError, match=r"line 8: the mention 'slept She fed' \(words 3 to 5\) is in two sentences"):
+        read_coreference(write(tmp_path, text))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"sentences": ["Anna"]}, "`sentences` should be"),
         ({"clusters": [[[0, 7]]]}, r"\[first, last\], words from 0 to 6"),
         ({"clusters": [[[2, 1]]]}, r"\[first, last\]"),
+        ({"clusters": [[[0, 0], [4, 4]], [[4, 4]]]}, r"the mention 'She' \(words 4 to 4\) is in two clusters"),
+        ({"clusters": [[[3, 4]]]}, r"the mention 'slept She' \(words 3 to 4\) is in two sentences"),
+        ({"sentences": [["Anna", ""]], "clusters": []}, "an empty word in `sentences`"),
+        ({"sentences": [[" "]], "clusters": []}, "an empty word in `sentences`"),
+        ({"sentences": [[]], "clusters": []}, "the document 0 has no words"),
     ],
 )
 def test_a_malformed_row_is_named(tmp_path, changes, message):
     row = {"sentences": SENTENCES, "clusters": CLUSTERS} | changes
     with pytest.raises(TextError, match=f"line 1: .*{message}"):
         read_coreference(write(tmp_path, json.dumps(row), "documents.jsonl"))
+
+
+def test_a_mention_that_its_cluster_names_twice_counts_once(tmp_path):
+    row = {"sentences": SENTENCES, "clusters": [[[4, 4], [0, 0], [4, 4]]]}
+    (document,) = read_coreference(write(tmp_path, json.dumps(row), "documents.jsonl"))
+    assert document.clusters == [[(0, 0), (4, 4)]]
 
 
 def test_a_file_without_documents_is_refused(tmp_path):
@@ -100,13 +119,16 @@ def documents(draw):
     sentences = draw(
         st.lists(st.lists(st.sampled_from(["a", "Ü", "#", "-"]), min_size=1, max_size=4), min_size=1, max_size=3)
     )
-    num_words = sum(map(len, sentences))
     # Brackets cannot tell crossing mentions of one cluster apart: each cluster here has words, or one longer span.
-    spans = st.tuples(st.integers(0, num_words - 1), st.integers(0, num_words - 1)).map(sorted).map(tuple)
-    words = st.sets(st.integers(0, num_words - 1), min_size=1).map(
-        lambda places: sorted((place, place) for place in places)
-    )
-    clusters = draw(st.lists(words | spans.map(lambda span: [span]), max_size=4))
+    ends = list(accumulate(map(len, sentences)))
+    words = draw(st.permutations(range(ends[-1])))
+    cut = draw(st.integers(0, len(words)))
+    clusters = [sorted((word, word) for word in part) for part in (words[:cut], words[cut:]) if part]
+    longer = [
+        pair for start, stop in zip([0, *ends], ends, strict=False) for pair in combinations(range(start, stop), 2)
+    ]
+    if longer:
+        clusters += [[span] for span in draw(st.lists(st.sampled_from(longer), max_size=4, unique=True))]
     return CoreferenceDocument(draw(st.sampled_from(["a", "b/c_0"])), sentences, clusters, draw(st.integers(0, 9)))
 
 

@@ -56,7 +56,13 @@ def test_columns_without_roles_name_the_predicates_to_predict(tmp_path):
         ("3\thim", "4\thim", r"line 4: the first column is '4', but this is word 3"),
         ("\n1\tYes", "1\tYes", r"line 6: the first column is '1', but this is word 5"),
         ("1\tYes\tUH\t-", "1 Yes UH -", r"line 7: 1 column, but there should be number, word"),
-        ("\thim\t", "\t\t", r"line 4: the second column, the word, is empty"),
+        ("\thim\t", "\t\t", r"line 4: an empty word in the second column"),
+        ("B-V\tO", "O\tB-V", r"line 3: the tag of the predicate 'saw' is O, .*: are the columns of roles in the order"),
+        (
+            "\tB-V\n",
+            "\tB-ARG1\n",
+            r"line 5: the tag of the predicate 'leave' is B-ARG1, but should be B-V, I-V or B-C-V",
+        ),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, old, new, message):
@@ -74,12 +80,20 @@ def test_a_malformed_line_is_named(tmp_path, old, new, message):
         ({"tags": [SAW, LEAVE[:3]]}, "4 words, but 3 tags"),
         ({"tags": [SAW, ["I-V", "O", "O", "O"]]}, "I-V continues a role"),
         ({"words": "Anna"}, "`words` should be a list of strings"),
+        ({"words": ["Anna", "", "him", "leave"]}, "an empty word in `words`"),
+        ({"predicates": [3, 1]}, "the tag of the predicate 'leave' is I-ARG1, but should be"),
     ],
 )
 def test_a_malformed_row_is_named(tmp_path, changes, message):
     row = {"words": WORDS, "predicates": [1, 3], "tags": [SAW, LEAVE]} | changes
     with pytest.raises(TextError, match=f"line 1: .*{message}"):
         read_roles(write(tmp_path, json.dumps(row) + "\n", "roles.jsonl"))
+
+
+def test_a_predicate_of_several_words_may_be_marked_at_any_of_them(tmp_path):
+    lines = ["1\tgive\tVB\t-\tB-V", "2\tup\tRP\tgive_up.01\tI-V", "", "1\tup\tRP\tgive_up.01\tB-C-V"]
+    first, second = read_roles(write(tmp_path, "\n".join(lines)))
+    assert (first.tags, second.tags) == (["B-V", "I-V"], ["B-C-V"])
 
 
 def test_a_file_without_predicates_is_refused(tmp_path):
@@ -95,6 +109,8 @@ def role_sentences(draw):
     predicates = draw(st.lists(st.integers(0, len(words) - 1), unique=True).map(sorted))
     tags = [draw(st.lists(st.sampled_from(["O", "B-X", "B-V"]), min_size=len(words), max_size=len(words)))
             for _ in predicates]  # fmt: skip
+    for predicate, column in zip(predicates, tags, strict=True):
+        column[predicate] = draw(st.sampled_from(["B-V", "B-C-V"]))
     return RoleSentence(words, predicates, tags)
 
 

@@ -89,6 +89,18 @@ def test_a_bad_question_is_named_with_its_line(tmp_path):
             read_squad(write(tmp_path / "dev.json", text))
 
 
+def test_a_question_without_an_answer_must_be_impossible(tmp_path):
+    with pytest.raises(TextError, match=f"{PLACE}, question '1': it has no answer, but is not marked"):
+        read_squad(write(tmp_path / "dev.json", json.dumps(content(answers=[], is_impossible=False))))
+    with pytest.raises(
+        TextError, match=f"{PLACE}, question '1': \"is_impossible\" should be true or false, found 'no'"
+    ):
+        read_squad(write(tmp_path / "dev.json", json.dumps(content(is_impossible="no"))))
+    row = {"question": "?", "context": "a", "answers": {"text": [], "answer_start": []}, "is_impossible": False}
+    with pytest.raises(TextError, match=r"dev\.jsonl, line 1: it has no answer, but is not marked"):
+        read_squad(write(tmp_path / "dev.jsonl", json.dumps(row)))
+
+
 def test_a_question_of_squad_1_without_an_answer_is_refused(tmp_path):
     bad = content(answers=[])
     del bad["data"][0]["paragraphs"][0]["qas"][0]["is_impossible"]

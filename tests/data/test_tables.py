@@ -164,7 +164,7 @@ def test_json_rows(file):
     rows = list(json_rows(path))
     assert [row.values for row in rows if isinstance(row, Row)] == [{"a": 1}, None, {"a": 2}]
     assert [message.partition(": ")[0] for message in messages(rows)] == [f"{path}, line {n}" for n in (3, 4, 5)]
-    with pytest.raises(TextError, match=r"line 3: not JSON"):
+    with pytest.raises(TextError, match=r"line 3: not JSON \(Expecting value at column 1\)\."):
         list(without_errors(rows))
 
 

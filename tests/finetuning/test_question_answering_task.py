@@ -12,6 +12,7 @@ from elmo_hf.errors import TextError
 from elmo_hf.finetuning import load_head, predict_answers, read_squad
 from elmo_hf.finetuning import question_answering_task as module
 from elmo_hf.finetuning.question_answering_task import QuestionAnsweringTask
+from elmo_hf.finetuning.training import Examples
 from tests.finetuning.toy import FIRST, questions_run
 
 CONTEXT = "Anna sat on the bank. It was cold."
@@ -66,6 +67,32 @@ def test_metrics_are_of_the_best_span_and_padding_does_not_count(tokenizer):
     logits[:, 0, 6] = 4
     metrics = task.metrics(EvalPrediction((logits[0], logits[1]), np.zeros((2, 2))), features)
     assert metrics == {"exact_match": 1.0, "f1": 1.0, "has_answer_f1": 1.0, "no_answer_accuracy": 1.0}
+
+
+def test_evaluation_reads_a_long_context_in_windows(tokenizer, monkeypatch):
+    monkeypatch.setattr(module, "MAX_CONTEXT", 4)
+    monkeypatch.setattr(module, "OVERLAP", 1)
+    far, unanswered = QUESTION._replace(answers=(Answer("cold", 29),)), QUESTION._replace(answers=())
+    task = QuestionAnsweringTask.of([far, unanswered])
+    features = Examples([far, far, unanswered], task, tokenizer, evaluated=True).features
+    assert [" ".join(feature["context"]) for feature in task.evaluation_features(far, tokenizer)] == [
+        "Anna sat on the", "the bank . It", "It was cold .",
+    ]  # fmt: skip
+    assert len(features) == 9
+    assert [feature["positions"] for feature in task.evaluation_features(far, tokenizer)] == [
+        (-100, -100), (-100, -100), (8, 8),
+    ]  # fmt: skip
+    logits = np.zeros((2, 9, 11))  # (start and end, windows, words)
+    for row, feature in enumerate(features):
+        if feature["example"] is far and "cold" in feature["context"]:
+            logits[:, row, 8] = 5  # the answer
+            logits[:, row, 0] = -5  # "there is no answer"
+        elif feature["example"] is far:
+            logits[:, row, 0] = 9
+        else:
+            logits[:, row, 0] = 1
+    found = task.metrics(EvalPrediction((logits[0], logits[1]), np.zeros((9, 2))), features)
+    assert found == {"exact_match": 1.0, "f1": 1.0, "has_answer_f1": 1.0, "no_answer_accuracy": 1.0}
 
 
 @pytest.mark.medium

@@ -72,6 +72,23 @@ def test_every_epoch_is_reported_on_standard_error_alone(tmp_path, capsys, monke
     assert "20/20" in error
 
 
+@pytest.mark.parametrize(
+    ("task", "name", "value", "reader"),
+    [
+        ("tagging", "pooling", "biattentive", "ElmoForSequenceClassification"),
+        ("coreference", "tag_decoder", "crf", "ElmoForTokenClassification and ElmoForSemanticRoles"),
+        ("classification", "max_answer_words", 3, "ElmoForQuestionAnswering"),
+    ],
+)
+def test_fields_that_only_other_heads_read_are_refused(tmp_path, task, name, value, reader):
+    run = FinetuningRun(task, TaskData("no.conll", "no.conll"), "no-model", fields={name: value})
+    with pytest.raises(
+        ValueError, match=f"`{name}` has no effect on ElmoFor.*, it is a field of {reader}: leave it out"
+    ):
+        run.begin(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_folder_holds_the_best_weights_and_no_checkpoints(tagger):
     folder, results = tagger
     model, tokenizer = load_head(str(folder))

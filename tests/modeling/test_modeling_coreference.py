@@ -54,6 +54,14 @@ def test_in_training_the_right_mentions_are_kept_whatever_their_scores():
         assert model._scored_pairs(*ids, mask, torch.tensor(wanted))[0].tolist() == [span[:2] for span in wanted]
 
 
+def test_in_training_all_right_mentions_are_kept_even_if_they_are_many_or_cross():
+    model, batch = new_model(span_ratio=0.1), batch_of(DOCUMENTS[1])
+    ids, mask = (batch["input_ids"], batch["char_ids"]), batch["attention_mask"] != 0
+    assert len(model._scored_pairs(*ids, mask)[0]) == 1
+    wanted = [[0, 1, 0], [3, 4, 0], [4, 5, 0], [5, 7, 3], [7, 7, 3]]
+    assert model._scored_pairs(*ids, mask, torch.tensor(wanted))[0].tolist() == [span[:2] for span in wanted]
+
+
 def test_the_scores_are_those_of_the_plain_formula():
     model, batch = new_model(max_antecedents=2), batch_of(DOCUMENTS[0])
     mask = batch["attention_mask"] != 0
