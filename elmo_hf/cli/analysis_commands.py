@@ -52,10 +52,12 @@ Work = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seed", help="Random seed. May be repeated, for means and ranges. Default: 0.", show_default=False),
+    typer.Option(
+        "--seed", min=0, help="Random seed. May be repeated, for means and ranges. Default: 0.", show_default=False
+    ),
 ]
 
 
@@ -86,7 +88,7 @@ def analyze_senses(
         typer.Option(help="Test on this share of the documents of TRAIN, chosen at random.", show_default=False),
     ] = None,
     neighbors: Annotated[
-        int, typer.Option(help="Occurrences that vote in k-NN; 0: no k-NN, which needs less memory.")
+        int, typer.Option(min=0, help="Occurrences that vote in k-NN; 0: no k-NN, which needs less memory.")
     ] = 1,
     first_senses: Annotated[
         str | None,
@@ -175,7 +177,7 @@ def analyze_probe(
             show_default=False,
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Epochs; more for small data, which get 2,000 steps.")] = 10,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs; more for small data, which get 2,000 steps.")] = 10,
     seeds: Seeds = None,
     model: Model = None,
     work: Work = None,
@@ -309,7 +311,7 @@ def analyze_layers(
             show_default=False,
         ),
     ] = None,
-    sentences: Annotated[int, typer.Option(help="Sentences of the text to take, chosen at random.")] = 5000,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences of the text to take, chosen at random.")] = 5000,
     seed: Seed = 0,
     model: Annotated[
         str | None,
@@ -383,7 +385,9 @@ def analyze_neighbors_table(
     ] = False,
     sentences: Annotated[
         int | None,
-        typer.Option(help="Sentences of the corpus to take, chosen at random. Default: all.", show_default=False),
+        typer.Option(
+            min=1, help="Sentences of the corpus to take, chosen at random. Default: all.", show_default=False
+        ),
     ] = None,
     seed: Seed = 0,
     model: Model = None,

@@ -98,7 +98,7 @@ def embed(
             show_default=False,
         ),
     ] = None,
-    batch_tokens: Annotated[int, typer.Option(help="Tokens per batch, at most.")] = BATCH_TOKENS,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens per batch, at most.")] = BATCH_TOKENS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing output, or start a stopped run again.")

@@ -51,14 +51,14 @@ Vectors = Annotated[
 ]
 VectorSize = Annotated[
     int | None,
-    typer.Option(help="Size of word vectors to learn from scratch, in addition to ELMo.", show_default=False),
+    typer.Option(min=1, help="Size of word vectors to learn from scratch, in addition to ELMo.", show_default=False),
 ]
 MaxVectors = Annotated[
     int,
-    typer.Option(help="Words to read from the beginning of --vectors, in addition to the words of the data."),
+    typer.Option(min=0, help="Words to read from the beginning of --vectors, in addition to the words of the data."),
 ]
 MaxTrain = Annotated[
-    int | None, typer.Option(help="Train on this many examples, chosen at random.", show_default=False)
+    int | None, typer.Option(min=1, help="Train on this many examples, chosen at random.", show_default=False)
 ]
 TrainShare = Annotated[
     float | None,
@@ -66,11 +66,15 @@ TrainShare = Annotated[
 ]
 Epochs = Annotated[
     int | None,
-    typer.Option(help="Maximum number of epochs. Default: 20; more for fewer than 1,000 examples.", show_default=False),
+    typer.Option(
+        min=1,
+        help="Maximum number of epochs. Default: 20; more if an epoch has fewer than 30 steps.",
+        show_default=False,
+    ),
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option(help="Examples per batch. Default: 32; fewer for fewer than 640 examples.", show_default=False),
+    typer.Option(min=1, help="Examples per batch. Default: 32; fewer for fewer than 640 examples.", show_default=False),
 ]
 LearningRate = Annotated[
     float | None,
@@ -79,6 +83,7 @@ LearningRate = Annotated[
 Patience = Annotated[
     int | None,
     typer.Option(
+        min=1,
         help="Stop after this many evaluations on --dev without an improvement. Default: 5; more for small data.",
         show_default=False,
     ),
@@ -87,6 +92,7 @@ Seeds = Annotated[
     list[int] | None,
     typer.Option(
         "--seed",
+        min=0,
         help="Random seed. May be repeated: a head is trained with each seed, the best on --dev is saved, and the "
         "results list the mean and the range. Default: 0.",
         show_default=False,

@@ -71,7 +71,7 @@ Pretokenized = Annotated[
     ),
 ]
 Split = Annotated[str, typer.Option("--split", help="Split of a dataset.")]
-HowMany = Annotated[int, typer.Option("-k", "--number", help="How many to print.")]
+HowMany = Annotated[int, typer.Option("-k", "--number", min=1, help="How many to print.")]
 
 
 # ---- arguments

@@ -64,7 +64,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Texts per batch.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts per batch.")] = 32,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Answers per question.")] = 1,
     device: Device = None,
     precision: Precision = None,

@@ -57,8 +57,10 @@ Column = Annotated[str, typer.Option("--column", help="Column of a dataset that 
 def vocab(
     inputs: Inputs,
     out: Annotated[Path, typer.Option("--out", help="File to write.", show_default=False)],
-    size: Annotated[int, typer.Option(help="Number of words, at most, including <S>, </S> and <UNK>.")] = 100_000,
-    min_count: Annotated[int, typer.Option(help="Leave out words that occur less often.")] = 3,
+    size: Annotated[
+        int, typer.Option(min=1, help="Number of words, at most, including <S>, </S> and <UNK>.")
+    ] = 100_000,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 3,
     pretokenized: Pretokenized = False,
     splitting: Splitting = "treebank",
     segmenter: Segmenter = None,
@@ -138,10 +140,12 @@ def pretrain(
             show_default=False,
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of optimiser steps.", show_default=False)] = None,
-    epochs: Annotated[int | None, typer.Option(help="Number of passes over the text.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Number of optimiser steps.", show_default=False)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of passes over the text.", show_default=False)
+    ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Streams of text per batch and process.", show_default=False)
+        int | None, typer.Option(min=1, help="Streams of text per batch and process.", show_default=False)
     ] = None,
     pretokenized: Pretokenized = False,
     splitting: Splitting = "treebank",

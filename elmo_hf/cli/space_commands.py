@@ -24,7 +24,8 @@ def space(
         str | None, typer.Option(help="Address to listen on. Default: this machine only.", show_default=False)
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port. Default: the first free one from 7860 on.", show_default=False)
+        int | None,
+        typer.Option(min=0, max=65535, help="Port. Default: the first free one from 7860 on.", show_default=False),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     out: Annotated[

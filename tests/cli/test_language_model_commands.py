@@ -167,7 +167,7 @@ def test_similar_words_are_printed_with_their_cosine(run, lm, stored, vectors):
     [
         (["score"], "Missing argument"),
         (["score", "missing.txt"], "missing.txt"),
-        (["next", "the", "-k", "0"], "`k` must be 1 or more"),
+        (["next", "the", "-k", "0"], "'--number': must be 1 or more, found 0"),
         (["substitutes", "the cat"], "mark"),
         (["similar", "dog", "--vectors", "softmax"], "'dog' is not in the vocabulary"),
     ],
