@@ -479,9 +479,7 @@ def test_a_stream_that_breaks_off_is_refused(datasets, monkeypatch):
 
 @pytest.mark.parametrize("name", ["no-such-dataset-anywhere", "no-such-organisation/no-such-dataset:config"])
 def test_a_dataset_that_cannot_be_loaded_is_refused(datasets, name):
-    assert refusal(name).startswith(
-        f"{name} is neither a file nor a folder, and a dataset of this name cannot be loaded: "
-    )
+    assert refusal(name).startswith(f"No such file or folder: {name}, and ")
 
 
 def test_a_corpus_can_be_sent_to_another_process(saved, text_file):
