@@ -15,6 +15,7 @@ from .finetuning_commands import (
     TrainingPrecision,
     Vectors,
     VectorSize,
+    check_vectors,
     choose_device,
     settings_and_fields,
 )
@@ -267,6 +268,7 @@ def analyze_samples(
     require("finetuning")
     _check_outputs(json_file, picture)
     parsed_shares = _parse_shares(shares)
+    check_vectors(vectors)
     columns = _task_columns(task, train, column, tag_column, pair_column, label_column)
     from .. import analysis
     from ..runtime.named_models import find_named_model
@@ -406,6 +408,7 @@ def analyze_neighbors_table(
     Example: elmo-hf analyze neighbors-table corpus.txt --sentence "They saw a **play** at the theatre ."
     """
     _check_outputs(json_file, picture)
+    check_vectors(vectors)
     from .. import analysis
     from ..data.marked_words import read_marked
 

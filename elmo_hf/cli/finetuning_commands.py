@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ..errors import RunError, did_you_mean
+from ..errors import RunError, TextError, did_you_mean
 from ..runtime.extras import require
 from ..runtime.precisions import Precision
+from ..runtime.run_records import RESULTS
 from .example_columns import classification_columns, tagging_columns
 from .parameters import (
     Model,
@@ -103,7 +104,7 @@ Resume = Annotated[
     typer.Option(
         "--resume",
         help="Continue the run in --out after its last checkpoint, with the options that it was begun with. Only "
-        "--device may be given beside it.",
+        "--device may be given with it.",
     ),
 ]
 TrainingDevice = Annotated[
@@ -178,6 +179,7 @@ def _train(
     if resume:
         _resume(task, out, context, device)
         return
+    check_vectors(vectors)
     data = _Data(train, dev, test, reading_options(train), max_train, train_share)
     settings = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)
@@ -288,7 +290,7 @@ def finetune_classification(
 @_command("roles")
 def finetune_roles(train: str | None) -> dict[str, Any]:
     """
-    Train a model of semantic roles.
+    Train a semantic role labeller.
 
     It predicts the arguments of each predicate. The data are columns (number, word, tag, roleset or -, and one column
     of BIO tags per predicate), JSON lines or datasets (words, predicates, tags). Each predicate is one example.
@@ -301,7 +303,7 @@ def finetune_roles(train: str | None) -> dict[str, Any]:
 @_command("coreference")
 def finetune_coreference(train: str | None) -> dict[str, Any]:
     """
-    Train a model of coreference.
+    Train a coreference model.
 
     It finds the clusters of mentions in documents. The data are the columns of CoNLL-2012, or JSON lines or datasets
     (sentences, clusters). Each document is one example.
@@ -400,7 +402,10 @@ def _resume(task: str, out: Path, context: typer.Context, device: str | None):
     choose_device(device)
     with bad_parameters():
         if (begun := finetuning.FinetuningRun.load(out).task) != task:
-            raise RunError(f"{out} holds a run of {begun}: elmo-hf finetune {begun} --resume --out {out} continues it.")
+            remedy = f"elmo-hf finetune {begun} --resume --out {out} continues it."
+            if (out / RESULTS).exists():
+                remedy = f"it is finished, and its results are in {RESULTS}."
+            raise RunError(f"{out} holds a run of {begun}: {remedy}")
         finetuning.FinetuningRun.resume(out)
     _report(out)
 
@@ -419,6 +424,12 @@ def settings_and_fields(assignments: list[str] | None) -> tuple[dict[str, Any], 
     return {name: value for name, value in chosen.items() if name not in fields}, fields
 
 
+def check_vectors(file: str | None):
+    """Refuses a file of word vectors that does not exist, before any data are read."""
+    if file is not None and not os.path.exists(file):
+        raise TextError(f"No such file or folder: {file}.")
+
+
 def choose_device(device: str | None):
     """Tells the Trainer to use the CPU, or checks that the device exists. By default it uses all accelerators."""
     from ..runtime.model_loading import find_device
@@ -432,7 +443,6 @@ def choose_device(device: str | None):
 def _report(out: Path):
     """Prints the metrics of the saved model, and their mean and range over the seeds."""
     from ..runtime.processes import this_process
-    from ..runtime.run_records import RESULTS
 
     if not this_process().is_main_process:
         return

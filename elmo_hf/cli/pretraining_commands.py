@@ -177,7 +177,8 @@ def pretrain(
     """
     Pretrain a biLM.
 
-    The training runs in one process, on an accelerator if there is one, or in many when launched with torchrun or accelerate.
+    The training runs in one process, on an accelerator if there is one, or in many when launched with torchrun or
+    accelerate.
 
     Example: elmo-hf pretrain corpus/*.txt.gz --vocab vocab.txt --heldout heldout.txt --out my-elmo
     """
