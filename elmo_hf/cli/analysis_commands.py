@@ -95,7 +95,7 @@ def analyze_senses(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="WordNet's index.sense: its first senses are the answers for words that TRAIN does not have. Default: "
+            help="WordNet's index.sense: its first senses are the answers for words that are not in TRAIN. Default: "
             "such words count as wrong.",
             show_default=False,
         ),
@@ -129,7 +129,7 @@ def analyze_senses(
     """
     _check_outputs(json_file, picture)
     if (test is None) == (test_share is None):
-        raise typer.BadParameter("name a text to test on, or give --test-share, one of them.", param_hint="TEST")
+        raise typer.BadParameter("name a text to test on or give --test-share, not both.", param_hint="TEST")
     from .. import analysis
 
     quiet_transformers()
@@ -178,7 +178,9 @@ def analyze_probe(
             show_default=False,
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs; more for small data, which get 2,000 steps.")] = 10,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Epochs; more for small data, so that there are at least 2,000 steps.")
+    ] = 10,
     seeds: Seeds = None,
     model: Model = None,
     work: Work = None,
@@ -191,7 +193,7 @@ def analyze_probe(
     Train linear classifiers on each layer.
 
     One classifier reads each frozen layer, one their mix and one all layers together. The table has the accuracy on all
-    words and on words that the training text does not have, and the most frequent tag of each word as baseline.
+    words and on words that are not in the training text, and the most frequent tag of each word as baseline.
 
     Example: elmo-hf analyze probe train.conllu dev.conllu test.conllu --tag-column xpos
     """
@@ -309,7 +311,7 @@ def analyze_layers(
         typer.Option(
             "--text",
             metavar="INPUT",
-            help=f"Text to measure the similarities of --model's vectors on. May be repeated. {FILES}",
+            help=f"Text on which to measure the similarities of --model's vectors. May be repeated. {FILES}",
             show_default=False,
         ),
     ] = None,
@@ -328,7 +330,7 @@ def analyze_layers(
     precision: Precision = None,
 ):
     """
-    Show mixing weights, and how similar layers and words are.
+    Show mixing weights and similarities of layers.
 
     For fine-tuned models: the share of each layer in the mixes that they learned. For a text: the cosines between
     layers, the anisotropy (mean cosine of random words), the self-similarity of words and the similarity within
@@ -400,7 +402,7 @@ def analyze_neighbors_table(
     precision: Precision = None,
 ):
     """
-    Compare nearest uses in a corpus with nearest static vectors.
+    Compare nearest uses with nearest static vectors.
 
     For each marked word: the words with the nearest static vectors, and the uses in the corpus whose vectors are
     nearest to this use.

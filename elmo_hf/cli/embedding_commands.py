@@ -94,7 +94,7 @@ def embed(
             show_default=False,
         ),
     ] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens per batch, at most.")] = BATCH_TOKENS,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens per batch.")] = BATCH_TOKENS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing output, or start a stopped run again.")
@@ -109,9 +109,8 @@ def embed(
     Embed a corpus.
 
     The corpus may have any size. Each line of the input becomes one record of the output. In FASTA files (.fasta, .faa,
-    .fas) each sequence is a record with its id, and each letter is a word. A run that was stopped at any moment
-    continues with --resume, and writes the same file. Several processes share the work when launched with torchrun or
-    accelerate.
+    .fas) each sequence is a record with its id, and each letter is a word. A stopped run continues with --resume and
+    writes the same file. Several processes share the work when launched with torchrun or accelerate.
 
     Example: elmo-hf embed sentences.txt --out vectors.parquet
     """

@@ -67,9 +67,7 @@ def vocab(
     context: typer.Context,
     inputs: Inputs,
     out: Annotated[Path, typer.Option("--out", help="File to write.", show_default=False)],
-    size: Annotated[
-        int, typer.Option(min=1, help="Number of words, at most, including <S>, </S> and <UNK>.")
-    ] = 100_000,
+    size: Annotated[int, typer.Option(min=1, help="Maximum number of words, including <S>, </S> and <UNK>.")] = 100_000,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 3,
     pretokenized: Pretokenized = False,
     splitting: Splitting = "treebank",
