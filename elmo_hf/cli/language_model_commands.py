@@ -180,9 +180,7 @@ def substitutes(
     k: HowMany = 10,
     device: Device = None,
     precision: Precision = None,
-    rarity: Annotated[
-        float, typer.Option(min=0, max=1, help="How strongly to prefer rare words, from 0 (not at all) to 1.")
-    ] = 0.0,
+    rarity: Annotated[float, typer.Option(help="How strongly to prefer rare words, from 0 (not at all) to 1.")] = 0.0,
 ):
     """
     Print words that fit in place of a word.

@@ -124,10 +124,10 @@ def test_a_table_of_neighbours_is_printed(run):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ((*SENSES[:3], "--model", "folder"), "name a text to test on, or give --test-share, one of them."),
+        ((*SENSES[:3], "--model", "folder"), "name a text to test on or give --test-share, not both."),
         (
             (*SENSES[:3], "data.tsv", "--test-share", "0.2"),
-            "name a text to test on, or give --test-share, one of them.",
+            "name a text to test on or give --test-share, not both.",
         ),
         ((*SENSES, "--picture", "out.pdf"), "the name should end in .png or .svg, found out.pdf"),
         ((*SENSES, "--json", "no/out.json"), "no/out.json cannot be written: there is no folder no"),

@@ -73,7 +73,6 @@ def test_a_misspelled_option_or_choice_is_answered_with_the_closest(refused, arg
         (["finetune", "tagging", "--out", "a", "--epochs", "many"], "'--epochs': must be a valid integer, found many."),
         (["space", "--port", "99999"], "'--port': must be 65535 or less, found 99999. (see "),
         (["space", "--port", "-1"], "'--port': must be 0 or more, found -1. (see "),
-        (["substitutes", "a **b**", "--rarity", "2"], "'--rarity': must be 1.0 or less, found 2. (see "),
     ],
     ids=str,
 )
