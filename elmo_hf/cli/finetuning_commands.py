@@ -13,7 +13,6 @@ import typer
 from ..errors import RunError, TextError, did_you_mean
 from ..runtime.extras import require
 from ..runtime.precisions import Precision
-from ..runtime.run_records import RESULTS
 from .example_columns import classification_columns, tagging_columns
 from .parameters import (
     Model,
@@ -397,6 +396,7 @@ def _begin(
 def _resume(task: str, out: Path, context: typer.Context, device: str | None):
     refuse_beside_resume(context, APPLIED_ON_RESUME)
     from .. import finetuning
+    from ..runtime.run_records import RESULTS
 
     quiet_transformers()
     choose_device(device)
@@ -443,6 +443,7 @@ def choose_device(device: str | None):
 def _report(out: Path):
     """Prints the metrics of the saved model, and their mean and range over the seeds."""
     from ..runtime.processes import this_process
+    from ..runtime.run_records import RESULTS
 
     if not this_process().is_main_process:
         return
