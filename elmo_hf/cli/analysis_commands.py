@@ -15,6 +15,7 @@ from .finetuning_commands import (
     TrainingPrecision,
     Vectors,
     VectorSize,
+    check_vectors,
     choose_device,
     settings_and_fields,
 )
@@ -52,10 +53,12 @@ Work = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seed", help="Random seed. May be repeated, for means and ranges. Default: 0.", show_default=False),
+    typer.Option(
+        "--seed", min=0, help="Random seed. May be repeated, for means and ranges. Default: 0.", show_default=False
+    ),
 ]
 
 
@@ -86,14 +89,14 @@ def analyze_senses(
         typer.Option(help="Test on this share of the documents of TRAIN, chosen at random.", show_default=False),
     ] = None,
     neighbors: Annotated[
-        int, typer.Option(help="Occurrences that vote in k-NN; 0: no k-NN, which needs less memory.")
+        int, typer.Option(min=0, help="Occurrences that vote in k-NN; 0: no k-NN, which needs less memory.")
     ] = 1,
     first_senses: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="WordNet's index.sense: its first senses are a second baseline, and the answers for words that TRAIN "
-            "does not have. Default: such words count as wrong.",
+            help="WordNet's index.sense: its first senses are a second baseline, and the answers for words that are not "
+            "in TRAIN. Default: such words count as wrong.",
             show_default=False,
         ),
     ] = None,
@@ -126,7 +129,7 @@ def analyze_senses(
     """
     _check_outputs(json_file, picture)
     if (test is None) == (test_share is None):
-        raise typer.BadParameter("name a text to test on, or give --test-share, one of them.", param_hint="TEST")
+        raise typer.BadParameter("name a text to test on or give --test-share, not both.", param_hint="TEST")
     from .. import analysis
 
     quiet_transformers()
@@ -175,7 +178,9 @@ def analyze_probe(
             show_default=False,
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Epochs; more for small data, which get 2,000 steps.")] = 10,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Epochs; more for small data, so that there are at least 2,000 steps.")
+    ] = 10,
     seeds: Seeds = None,
     model: Model = None,
     work: Work = None,
@@ -188,7 +193,7 @@ def analyze_probe(
     Train linear classifiers on each layer.
 
     One classifier reads each frozen layer, one their mix and one all layers together. The table has the accuracy on all
-    words and on words that the training text does not have, and the most frequent tag of each word as baseline.
+    words and on words that are not in the training text, and the most frequent tag of each word as baseline.
 
     Example: elmo-hf analyze probe train.conllu dev.conllu test.conllu --tag-column xpos
     """
@@ -271,6 +276,7 @@ def analyze_samples(
     require("finetuning")
     _check_outputs(json_file, picture)
     parsed_shares = _parse_shares(shares)
+    check_vectors(vectors)
     columns = _task_columns(task, train, column, tag_column, pair_column, label_column)
     from .. import analysis
     from ..runtime.named_models import find_named_model
@@ -311,11 +317,11 @@ def analyze_layers(
         typer.Option(
             "--text",
             metavar="INPUT",
-            help=f"Text to measure the similarities of --model's vectors on. May be repeated. {FILES}",
+            help=f"Text on which to measure the similarities of --model's vectors. May be repeated. {FILES}",
             show_default=False,
         ),
     ] = None,
-    sentences: Annotated[int, typer.Option(help="Sentences of the text to take, chosen at random.")] = 5000,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences of the text to take, chosen at random.")] = 5000,
     seed: Seed = 0,
     model: Annotated[
         str | None,
@@ -330,7 +336,7 @@ def analyze_layers(
     precision: Precision = None,
 ):
     """
-    Show mixing weights, and how similar layers and words are.
+    Show mixing weights and similarities of layers.
 
     For fine-tuned models: the share of each layer in the mixes that they learned. For a text: the cosines between
     layers, the anisotropy (mean cosine of random words), the self-similarity of words and the similarity within
@@ -389,7 +395,9 @@ def analyze_neighbors_table(
     ] = False,
     sentences: Annotated[
         int | None,
-        typer.Option(help="Sentences of the corpus to take, chosen at random. Default: all.", show_default=False),
+        typer.Option(
+            min=1, help="Sentences of the corpus to take, chosen at random. Default: all.", show_default=False
+        ),
     ] = None,
     seed: Seed = 0,
     model: Model = None,
@@ -400,7 +408,7 @@ def analyze_neighbors_table(
     precision: Precision = None,
 ):
     """
-    Compare nearest uses in a corpus with nearest static vectors.
+    Compare nearest uses with nearest static vectors.
 
     For each marked word: the words with the nearest static vectors, and the uses in the corpus whose vectors are
     nearest to this use.
@@ -408,6 +416,7 @@ def analyze_neighbors_table(
     Example: elmo-hf analyze neighbors-table corpus.txt --sentence "They saw a **play** at the theatre ."
     """
     _check_outputs(json_file, picture)
+    check_vectors(vectors)
     from .. import analysis
     from ..data.marked_words import read_marked
 

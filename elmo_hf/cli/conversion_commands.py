@@ -40,8 +40,8 @@ Check = Annotated[
     str | None,
     typer.Option(
         metavar="SENTENCES",
-        help="A sentence, or a file with one sentence per line: print the norms of the words' vectors in each layer, "
-        "to compare with the original's.",
+        help="A sentence, or a file with one sentence per line: print the norm of each word's vector in each layer, "
+        "to compare with the original.",
         show_default=False,
     ),
 ]
@@ -52,8 +52,8 @@ def convert_group(context: typer.Context):
     """
     Convert other ELMo checkpoints, and back.
 
-    elmo-hf convert PATH --out FOLDER detects the format; with --dry-run it prints what would be written. The folders
-    that are written load with AutoModel.from_pretrained.
+    elmo-hf convert PATH --out FOLDER detects the format; with --dry-run it prints what would be written. The result
+    loads with AutoModel.from_pretrained.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -62,7 +62,10 @@ def convert_group(context: typer.Context):
 @convert.command(AUTOMATIC, hidden=True)
 def convert_path(
     path: Annotated[
-        Path, typer.Argument(help="A folder, one of its files, or the prefix of a checkpoint.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A folder, one of its files, or the prefix of a checkpoint.", show_default=False
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)
@@ -74,7 +77,7 @@ def convert_path(
     dtype: Dtype = "float32",
     check: Check = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the configuration, sizes and files, and write nothing.")
+        bool, typer.Option("--dry-run", help="Print the configuration, sizes and files; write nothing.")
     ] = False,
 ):
     """
@@ -113,8 +116,12 @@ def _print_plan(plan: Any, out: Path | None):
 
 @convert.command("bilm-hdf5")
 def convert_bilm_hdf5(
-    options: Annotated[Path, typer.Argument(help="The original options.json.", show_default=False)],
-    weights: Annotated[Path, typer.Argument(help="The original weights (.hdf5).", show_default=False)],
+    options: Annotated[
+        Path, typer.Argument(metavar="OPTIONS_JSON", help="The original options.json.", show_default=False)
+    ],
+    weights: Annotated[
+        Path, typer.Argument(metavar="WEIGHTS_HDF5", help="The original weights (.hdf5).", show_default=False)
+    ],
     out: NewFolder,
     vocab: Vocab = None,
     dtype: Dtype = "float32",
@@ -123,7 +130,7 @@ def convert_bilm_hdf5(
     """
     Convert options and HDF5 weights.
 
-    They are those of bilm-tf and AllenNLP. The result is a complete model folder.
+    bilm-tf and AllenNLP write and read these files. The result is a complete model folder.
 
     Example: elmo-hf convert bilm-hdf5 options.json weights.hdf5 --out elmo-original
     """
@@ -137,13 +144,15 @@ def convert_bilm_hdf5(
 
 @convert.command("allennlp")
 def convert_allennlp(
-    path: Annotated[Path, typer.Argument(help="best.th, weights.th or model.tar.gz.", show_default=False)],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="best.th, weights.th or model.tar.gz.", show_default=False)
+    ],
     out: NewFolder,
     options: Annotated[
         Path | None,
         typer.Option(
-            help="options.json of the biLM, for what a state dict does not hold: clipping, skip connections and the "
-            "activation. Default: the one in the archive, else the values of all released models.",
+            help="options.json of the biLM. A state dict lacks its clipping, skip connections and activation. Default: "
+            "the one in the archive, else the values of all released models.",
             show_default=False,
         ),
     ] = None,
@@ -154,7 +163,7 @@ def convert_allennlp(
     """
     Convert an AllenNLP state dict or archive.
 
-    It must contain an ELMo, or be the archive of a language model that AllenNLP trained, with an LSTM. The result is a
+    The file contains an ELMo, or is the archive of a language model with an LSTM that AllenNLP trained. The result is a
     complete model folder. The first scalar mix becomes the model's mixer; if there are several, scalar_mixes.json holds
     all of them.
 
@@ -172,7 +181,8 @@ def convert_bilm_checkpoint(
     checkpoint: Annotated[
         Path,
         typer.Argument(
-            help="What the names of the checkpoint's files begin with (model.ckpt-400), or their folder.",
+            metavar="CHECKPOINT",
+            help="Prefix of the checkpoint's files (model.ckpt-400), or their folder.",
             show_default=False,
         ),
     ],
@@ -191,7 +201,7 @@ def convert_bilm_checkpoint(
     """
     Convert a TensorFlow checkpoint.
 
-    It is one of bilm-tf or simple_elmo_training. TensorFlow is not needed. The result is a complete model folder
+    Written by bilm-tf or simple_elmo_training. TensorFlow is not needed. The result is a complete model folder
     with the softmax: it scores texts and can be trained further. All checksums are compared.
 
     Example: elmo-hf convert bilm-checkpoint model.ckpt-400 --options options.json --vocab vocab.txt --out my-elmo
@@ -208,7 +218,11 @@ def convert_bilm_checkpoint(
 def convert_elmoformanylangs(
     folder: Annotated[
         Path,
-        typer.Argument(help="The folder with config.json, char.dic, word.dic and the .pkl files.", show_default=False),
+        typer.Argument(
+            metavar="FOLDER",
+            help="The folder with config.json, char.dic, word.dic and the .pkl files.",
+            show_default=False,
+        ),
     ],
     out: NewFolder,
     splitting: Annotated[
@@ -236,7 +250,10 @@ def convert_elmoformanylangs(
 @convert.command("original")
 def convert_original(
     name: Annotated[
-        str, typer.Argument(help="For example elmo-small, or 2x1024_128_2048cnn_1xhighway.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="NAME", help="For example elmo-small, or 2x1024_128_2048cnn_1xhighway.", show_default=False
+        ),
     ],
     out: NewFolder,
     weights: Annotated[
@@ -284,7 +301,10 @@ def convert_original(
 def convert_to_bilm_hdf5(
     out: NewFolder,
     model: Annotated[
-        str | None, typer.Argument(help=f"A model folder, or a name on the Hub. {DEFAULT_MODEL}", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="MODEL", help=f"A model folder, or a name on the Hub. {DEFAULT_MODEL}", show_default=False
+        ),
     ] = None,
 ):
     """

@@ -16,6 +16,7 @@ from ..runtime.extras import require
 from .parameters import (
     DEFAULT_MODEL,
     FILES,
+    Column,
     Device,
     ModelOfInputs,
     Precision,
@@ -24,6 +25,7 @@ from .parameters import (
     bad_parameters,
     model_and_inputs,
     quiet_transformers,
+    refuse_unused_column_and_split,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 
 def embed(
+    context: typer.Context,
     arguments: Annotated[
         list[str],
         typer.Argument(
@@ -78,14 +81,7 @@ def embed(
             help="Format of the inputs. Default: by the file names; standard input is text.", show_default=False
         ),
     ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that holds the texts or the lists of words: a name, or for .conll a number, counted from 0. "
-            "Default: text, sentence, words or tokens; for .conll 0.",
-            show_default=False,
-        ),
-    ] = None,
+    column: Column = None,
     split: Split = "train",
     pretokenized: Pretokenized = False,
     keep_columns: Annotated[
@@ -98,7 +94,7 @@ def embed(
             show_default=False,
         ),
     ] = None,
-    batch_tokens: Annotated[int, typer.Option(help="Tokens per batch, at most.")] = BATCH_TOKENS,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens per batch.")] = BATCH_TOKENS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing output, or start a stopped run again.")
@@ -113,9 +109,8 @@ def embed(
     Embed a corpus.
 
     The corpus may have any size. Each line of the input becomes one record of the output. In FASTA files (.fasta, .faa,
-    .fas) each sequence is a record with its id, and each letter is a word. A run that was stopped at any moment
-    continues with --resume, and writes the same file. Several processes share the work when launched with torchrun or
-    accelerate.
+    .fas) each sequence is a record with its id, and each letter is a word. A stopped run continues with --resume and
+    writes the same file. Several processes share the work when launched with torchrun or accelerate.
 
     Example: elmo-hf embed sentences.txt --out vectors.parquet
     """
@@ -129,7 +124,9 @@ def embed(
     quiet_transformers()
     model_name, inputs = model_and_inputs(arguments, model)
     output_kind = find_format(out, output_format).name.lower()
-    require(output_kind, *(input_format or kind_of(source) for source in inputs))
+    kinds = [kind if (kind := kind_of(source)) == "dataset" else input_format or kind for source in inputs]
+    refuse_unused_column_and_split(context, kinds)
+    require(output_kind, *kinds)
     name, process = find_named_model(model_name), this_process()
     with bad_parameters(), _stopped_in_one_line(inputs):
         summary = embed_corpus(

@@ -24,7 +24,7 @@ def export_onnx(
     ],
     out: NewFolder,
     int8: Annotated[
-        bool, typer.Option("--int8", help="Quantise the weights of the matrix products to int8, dynamically.")
+        bool, typer.Option("--int8", help="Quantise the weights of the matrix products to int8 (dynamic quantisation).")
     ] = False,
 ):
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ..errors import RunError, did_you_mean
+from ..errors import RunError, TextError, did_you_mean
 from ..runtime.extras import require
 from ..runtime.precisions import Precision
 from .example_columns import classification_columns, tagging_columns
@@ -51,14 +51,14 @@ Vectors = Annotated[
 ]
 VectorSize = Annotated[
     int | None,
-    typer.Option(help="Size of word vectors to learn from scratch, in addition to ELMo.", show_default=False),
+    typer.Option(min=1, help="Size of word vectors to learn from scratch, in addition to ELMo.", show_default=False),
 ]
 MaxVectors = Annotated[
     int,
-    typer.Option(help="Words to read from the beginning of --vectors, in addition to the words of the data."),
+    typer.Option(min=0, help="Words to read from the beginning of --vectors, in addition to the words of the data."),
 ]
 MaxTrain = Annotated[
-    int | None, typer.Option(help="Train on this many examples, chosen at random.", show_default=False)
+    int | None, typer.Option(min=1, help="Train on this many examples, chosen at random.", show_default=False)
 ]
 TrainShare = Annotated[
     float | None,
@@ -66,11 +66,15 @@ TrainShare = Annotated[
 ]
 Epochs = Annotated[
     int | None,
-    typer.Option(help="Maximum number of epochs. Default: 20; more for fewer than 1,000 examples.", show_default=False),
+    typer.Option(
+        min=1,
+        help="Maximum number of epochs. Default: 20; more if an epoch has fewer than 30 steps.",
+        show_default=False,
+    ),
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option(help="Examples per batch. Default: 32; fewer for fewer than 640 examples.", show_default=False),
+    typer.Option(min=1, help="Examples per batch. Default: 32; fewer for fewer than 640 examples.", show_default=False),
 ]
 LearningRate = Annotated[
     float | None,
@@ -79,6 +83,7 @@ LearningRate = Annotated[
 Patience = Annotated[
     int | None,
     typer.Option(
+        min=1,
         help="Stop after this many evaluations on --dev without an improvement. Default: 5; more for small data.",
         show_default=False,
     ),
@@ -87,6 +92,7 @@ Seeds = Annotated[
     list[int] | None,
     typer.Option(
         "--seed",
+        min=0,
         help="Random seed. May be repeated: a head is trained with each seed, the best on --dev is saved, and the "
         "results list the mean and the range. Default: 0.",
         show_default=False,
@@ -97,7 +103,7 @@ Resume = Annotated[
     typer.Option(
         "--resume",
         help="Continue the run in --out after its last checkpoint, with the options that it was begun with. Only "
-        "--device may be given beside it.",
+        "--device may be given with it.",
     ),
 ]
 TrainingDevice = Annotated[
@@ -172,6 +178,7 @@ def _train(
     if resume:
         _resume(task, out, context, device)
         return
+    check_vectors(vectors)
     data = _Data(train, dev, test, reading_options(train), max_train, train_share)
     settings = _settings(epochs, batch_size, learning_rate, patience, precision)
     static = _Vectors(vectors, vectors_size, max_vectors)
@@ -282,7 +289,7 @@ def finetune_classification(
 @_command("roles")
 def finetune_roles(train: str | None) -> dict[str, Any]:
     """
-    Train a model of semantic roles.
+    Train a semantic role labeller.
 
     It predicts the arguments of each predicate. The data are columns (number, word, tag, roleset or -, and one column
     of BIO tags per predicate), JSON lines or datasets (words, predicates, tags). Each predicate is one example.
@@ -295,7 +302,7 @@ def finetune_roles(train: str | None) -> dict[str, Any]:
 @_command("coreference")
 def finetune_coreference(train: str | None) -> dict[str, Any]:
     """
-    Train a model of coreference.
+    Train a coreference model.
 
     It finds the clusters of mentions in documents. The data are the columns of CoNLL-2012, or JSON lines or datasets
     (sentences, clusters). Each document is one example.
@@ -389,12 +396,16 @@ def _begin(
 def _resume(task: str, out: Path, context: typer.Context, device: str | None):
     refuse_beside_resume(context, APPLIED_ON_RESUME)
     from .. import finetuning
+    from ..runtime.run_records import RESULTS
 
     quiet_transformers()
     choose_device(device)
     with bad_parameters():
         if (begun := finetuning.FinetuningRun.load(out).task) != task:
-            raise RunError(f"{out} holds a run of {begun}: elmo-hf finetune {begun} --resume --out {out} continues it.")
+            remedy = f"elmo-hf finetune {begun} --resume --out {out} continues it."
+            if (out / RESULTS).exists():
+                remedy = f"it is finished, and its results are in {RESULTS}."
+            raise RunError(f"{out} holds a run of {begun}: {remedy}")
         finetuning.FinetuningRun.resume(out)
     _report(out)
 
@@ -411,6 +422,12 @@ def settings_and_fields(assignments: list[str] | None) -> tuple[dict[str, Any], 
     if unknown := [f"{name!r}{did_you_mean(name, known)}" for name in sorted(fields.keys() - known)]:
         raise ValueError(f"There is no setting or field of the config {', '.join(unknown)}.")
     return {name: value for name, value in chosen.items() if name not in fields}, fields
+
+
+def check_vectors(file: str | None):
+    """Refuses a file of word vectors that does not exist, before any data are read."""
+    if file is not None and not os.path.exists(file):
+        raise TextError(f"No such file or folder: {file}.")
 
 
 def choose_device(device: str | None):

@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..data.tables import kind_of
 from ..errors import ModelError, TextError, counted
 from ..runtime.extras import require
 from .parameters import (
     FILES,
+    Column,
     Device,
     HowMany,
     Model,
     NewFolder,
     Precision,
+    Split,
     bad_parameters,
     load_embedder,
     parse_layer,
     quiet_transformers,
+    refuse_unused_column_and_split,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 
 def index(
+    context: typer.Context,
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT", help=FILES, show_default=False)],
     out: NewFolder,
     model: Model = None,
@@ -49,6 +54,8 @@ def index(
             show_default=False,
         ),
     ] = None,
+    column: Column = None,
+    split: Split = "train",
     device: Device = None,
     precision: Precision = None,
 ):
@@ -64,7 +71,8 @@ def index(
     from ..index import ElmoIndex
 
     quiet_transformers()
-    reading = _Reading(inputs)  # a file that does not exist is reported before the model is loaded
+    refuse_unused_column_and_split(context, map(kind_of, inputs))
+    reading = _Reading(inputs, column, split)  # a file that does not exist is reported before the model is loaded
     embedder = load_embedder(model, device, precision)
     with reading, bad_parameters():
         built = ElmoIndex.build(
@@ -149,10 +157,10 @@ def _line(neighbour: "Neighbour") -> str:
 class _Reading:
     """The sentences of files, and a bar that shows how much of them is read and how fast they are embedded."""
 
-    def __init__(self, inputs: list[str]):
+    def __init__(self, inputs: list[str], column: str | None, split: str):
         from ..corpus.readers import ReadingOptions, open_corpus
 
-        self._sources = open_corpus(inputs, ReadingOptions())
+        self._sources = open_corpus(inputs, ReadingOptions(column=column, split=split))
         self._bar: Any = None
 
     def __enter__(self) -> "_Reading":

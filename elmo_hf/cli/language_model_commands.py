@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..data.tables import kind_of
 from ..errors import TextError
 from .parameters import (
     DEFAULT_MODEL,
     FILES,
+    Column,
     Device,
     HowMany,
     Model,
     ModelOfInputs,
     Precision,
     Pretokenized,
+    Split,
     bad_parameters,
     model_and_inputs,
     quiet_transformers,
+    refuse_unused_column_and_split,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
 
 def score(
+    context: typer.Context,
     arguments: Annotated[
         list[str],
         typer.Argument(
@@ -52,14 +57,17 @@ def score(
             show_default=False,
         ),
     ] = None,
+    column: Column = None,
+    split: Split = "train",
     pretokenized: Pretokenized = False,
     device: Device = None,
     precision: Precision = None,
 ):
     """
-    Print the log-probability of each line, or the surprisal of each word.
+    Print the log-probabilities of lines or words.
 
-    The columns are forward, backward, both, and the number of predicted tokens.
+    The columns are forward, backward, both, and the number of predicted tokens. With --format surprisal they are the
+    surprisals of each word.
 
     Example: elmo-hf score my-elmo sentences.txt
     """
@@ -68,8 +76,9 @@ def score(
     from ..corpus.readers import ReadingOptions
 
     name, inputs = model_and_inputs(arguments, model)
+    refuse_unused_column_and_split(context, map(kind_of, inputs))
     lm = _load(name, device, precision)
-    scores = lm.score_iter(_texts(inputs, ReadingOptions(pretokenized=pretokenized)))
+    scores = lm.score_iter(_texts(inputs, ReadingOptions(column=column, split=split, pretokenized=pretokenized)))
     if output_format == "surprisal":
         _write_surprisals(lm, scores)
         return

@@ -8,7 +8,7 @@ in the arguments should be answered at once.
 import json
 import os
 import re
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +37,7 @@ FILES = (
     "Files, plain or compressed: text (one sentence per line), .conll, .conllu, .jsonl, .csv, .tsv, .parquet; datasets "
     "on disk or by name; - for standard input."
 )
+WITH_COLUMNS = ("conll", "jsonl", "csv", "tsv", "parquet", "dataset")  # kinds of inputs
 DEFAULT_MODEL = "Default: the model that comes with elmo-hf."
 
 # ---- options
@@ -71,8 +72,17 @@ Pretokenized = Annotated[
         help="The text is already split into words, separated by spaces. Default: the tokenizer splits it.",
     ),
 ]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        "--column",
+        help="Column that holds the texts or the lists of words: a name, or for .conll a number, counted from 0. "
+        "Default: text, sentence, words or tokens; for .conll 0.",
+        show_default=False,
+    ),
+]
 Split = Annotated[str, typer.Option("--split", help="Split of a dataset.")]
-HowMany = Annotated[int, typer.Option("-k", "--number", help="How many to print.")]
+HowMany = Annotated[int, typer.Option("-k", "--number", min=1, help="How many to print.")]
 
 
 # ---- arguments
@@ -121,6 +131,31 @@ def _is_model(arguments: Sequence[str]) -> bool:
     return len(arguments) > 1 and not is_text and ":" not in first  # a colon is part of a dataset's name
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether a parameter of the command is on the command line, be it with its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def refuse_unused_column_and_split(context: typer.Context, kinds: Iterable[str]):
+    """
+    Refuses `--column` if no input has columns, and `--split` if none is a dataset.
+
+    Args:
+        context: The context of the command.
+        kinds: The kinds of the inputs, as [`kind_of`] names them.
+    """
+    found = sorted(set(kinds))
+    if is_given(context, "column") and not set(found).intersection(WITH_COLUMNS):
+        raise typer.BadParameter(
+            f"no input has columns to choose from (found {', '.join(found)}): leave it out.", param_hint="--column"
+        )
+    if is_given(context, "split") and "dataset" not in found:
+        raise typer.BadParameter(
+            f"no input is a dataset with splits (found {', '.join(found)}): leave it out.", param_hint="--split"
+        )
+
+
 def refuse_beside_resume(context: typer.Context, applied: Collection[str]):
     """
     Refuses options beside `--resume` that would have no effect: a run keeps those that it was begun with.
@@ -132,9 +167,7 @@ def refuse_beside_resume(context: typer.Context, applied: Collection[str]):
     refused = [
         parameter
         for parameter in context.command.params
-        if (source := context.get_parameter_source(str(parameter.name))) is not None
-        and source.name == "COMMANDLINE"
-        and parameter.name not in applied
+        if is_given(context, str(parameter.name)) and parameter.name not in applied
     ]
     if refused:
         names = [name if (name := parameter.opts[0]).startswith("-") else "INPUT" for parameter in refused]
@@ -218,6 +251,7 @@ def _either(names: Sequence[str]) -> str:
 __all__ = [
     "DEFAULT_MODEL",
     "FILES",
+    "Column",
     "Device",
     "HowMany",
     "Model",
@@ -227,10 +261,12 @@ __all__ = [
     "Pretokenized",
     "Split",
     "bad_parameters",
+    "is_given",
     "load_embedder",
     "model_and_inputs",
     "parse_assignments",
     "parse_layer",
     "quiet_transformers",
     "refuse_beside_resume",
+    "refuse_unused_column_and_split",
 ]

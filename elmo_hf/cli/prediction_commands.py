@@ -13,8 +13,9 @@ import typer
 from ..data.coreference import CoreferenceDocument, as_coreference_columns, read_coreference
 from ..data.roles import as_role_columns, read_role_sentences
 from ..data.tables import kind_of, numbered_lines
-from ..data.text_sources import split_words
-from .parameters import Device, Precision, Pretokenized, quiet_transformers
+from ..data.text_sources import STANDARD_INPUT, split_words
+from ..errors import FolderError, ModelError, TextError
+from .parameters import Device, Precision, Pretokenized, is_given, quiet_transformers
 
 if TYPE_CHECKING:
     from ..data.roles import RoleSentence
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
 
 
 def predict(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a head: a folder, or a name on the Hub.")],
     file: Annotated[
         str,
         typer.Argument(
             metavar="FILE",
-            help="Text, one sentence per line; or .conll, .conllu, .jsonl, .csv or .tsv for words and pairs of texts, "
-            "read in the same way as the training data; for questions SQuAD's .json, or .jsonl with question and "
-            "context; - for standard input.",
+            help="Text, one sentence per line, or a file or dataset as for training: .conllu, .conll, .jsonl for tags; "
+            ".jsonl, .csv, .tsv for labels; .conll, .jsonl for roles and coreference; for answers SQuAD's .json, or "
+            ".jsonl with question and context. - is standard input.",
         ),
     ] = "-",
     out: Annotated[
@@ -64,7 +66,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Texts per batch.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts per batch.")] = 32,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Answers per question.")] = 1,
     device: Device = None,
     precision: Precision = None,
@@ -77,20 +79,24 @@ def predict(
     Example: elmo-hf predict my-tagger sentences.txt
     """
     from .. import finetuning
-    from ..errors import ModelError
     from ..modeling.configuration_elmo import HEADS
     from ..runtime.named_models import find_named_model
 
     quiet_transformers()
+    if out is not None and not out.absolute().parent.is_dir():
+        raise FolderError(f"There is no folder {out.parent}.")
+    kind = kind_of(file)  # a file that does not exist is reported before the model is loaded
     model = find_named_model(model)
     head, tokenizer = finetuning.load_head(model, device=device, precision=precision)
     task = next(entry.task for entry in HEADS if entry.name == type(head).__name__)
-    if task != "roles" and (predicates or predicate_tags):
-        raise typer.BadParameter(f"{model} predicts no semantic roles.", param_hint="--predicates")
     if task not in PREDICTORS:
         raise ModelError(f"{model} is an {type(head).__name__}, whose output has no text format: run it from Python.")
+    _refuse_options_of_other_tasks(context, model, task)
     if output_format == "conll" and task in JSON_ONLY:
         raise typer.BadParameter(f"{JSON_ONLY[task]} are written as jsonl.", param_hint="--format")
+    if file != STANDARD_INPUT and kind not in READS[task]:
+        *others, last = READS[task]
+        raise TextError(f"{file}: a model for {task} does not read {kind}: give {', '.join(others)} or a {last}.")
     tagger = None if predicates is None else _load_tagger(predicates, device, precision)
     records = PREDICTORS[task](
         _Request(
@@ -107,6 +113,15 @@ def predict(
         )
     )
     _write(records, out)
+
+
+def _refuse_options_of_other_tasks(context: typer.Context, model: str, task: str):
+    """Refuses options that have no effect for the task of the model."""
+    for (name, option), (tasks, reason) in TASK_OPTIONS.items():
+        if is_given(context, name) and task not in tasks:
+            raise typer.BadParameter(f"{model} {reason}: leave it out.", param_hint=option)
+    if is_given(context, "predicate_tags") and not is_given(context, "predicates"):
+        raise typer.BadParameter("it names tags of --predicates: give both.", param_hint="--predicate-tag")
 
 
 def _write(records: Iterable[str], out: Path | None):
@@ -219,7 +234,7 @@ def _predict_coreference(request: _Request) -> Iterator[str]:
 def _predict_answers(request: _Request) -> Iterator[str]:
     from .. import finetuning
 
-    if request.file == "-":
+    if request.file == STANDARD_INPUT:
         raise typer.BadParameter("questions are read from a .json or .jsonl file: name it.", param_hint="FILE")
     questions = finetuning.read_squad(request.file, with_answers=False)
     answers = finetuning.predict_answers(
@@ -235,6 +250,25 @@ PREDICTORS = {
     "coreference": _predict_coreference,
     "question-answering": _predict_answers,
 }
+# The kinds of files that each task reads, as `kind_of` names them.
+READS = {
+    "tagging": ("text", "conll", "conllu", "jsonl", "dataset"),
+    "classification": ("text", "jsonl", "csv", "tsv", "dataset"),
+    "roles": ("text", "conll", "jsonl", "dataset"),
+    "coreference": ("text", "conll", "jsonl", "dataset"),
+    "question-answering": ("jsonl", "dataset"),
+}
+# The tasks of an option, and what a model of another task does.
+TASK_OPTIONS = {
+    ("predicates", "--predicates"): (("roles",), "predicts no semantic roles"),
+    ("predicate_tags", "--predicate-tag"): (("roles",), "predicts no semantic roles"),
+    ("n_best", "--n-best"): (("question-answering",), "answers no questions"),
+    ("pretokenized", "--pretokenized"): (("tagging", "roles", "coreference"), "reads texts as they are"),
+    ("batch_size", "--batch-size"): (
+        ("tagging", "classification", "roles", "question-answering"),
+        "reads one document at a time",
+    ),
+}
 JSON_ONLY = {"classification": "labels of texts", "question-answering": "answers"}  # tasks without another format
 
 
@@ -247,7 +281,7 @@ def _lines(file: str) -> Iterator[str]:
 
 def _has_kind(file: str, *kinds: str) -> bool:
     """Whether the file is a table of one of these kinds, and not a text."""
-    return file != "-" and kind_of(file) in kinds
+    return file != STANDARD_INPUT and kind_of(file) in kinds
 
 
 def _split(line: str, request: _Request) -> list[str]:

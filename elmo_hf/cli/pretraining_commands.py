@@ -17,18 +17,20 @@ from .parameters import (
     Pretokenized,
     Split,
     bad_parameters,
+    is_given,
     model_and_inputs,
     parse_assignments,
     quiet_transformers,
     refuse_beside_resume,
+    refuse_unused_column_and_split,
 )
 
 if TYPE_CHECKING:
     from .. import pretraining
 
 TEXTS = (
-    "Files (plain, gz, bz2, xz, zst), folders, glob patterns, or datasets on disk or by name. One sentence per line, "
-    "a blank line between documents."
+    "Files (plain, gz, bz2, xz, zst), folders, glob patterns, or datasets on disk or by name. Text has one sentence "
+    "per line and a blank line between documents; each row of a .jsonl, .csv, .tsv or .parquet file is a document."
 )
 Inputs = Annotated[list[str] | None, typer.Argument(metavar="INPUT", help=TEXTS, show_default=False)]
 Splitting = Annotated[
@@ -51,18 +53,26 @@ Resume = Annotated[
     ),
 ]
 APPLIED_ON_RESUME = ("out", "resume", "steps", "epochs", "batch_size", "assignments")
-Column = Annotated[str, typer.Option("--column", help="Column of a dataset that holds the text.")]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        "--column",
+        help="Column of a table or a dataset that holds the text. Default: text or sentence.",
+        show_default=False,
+    ),
+]
 
 
 def vocab(
+    context: typer.Context,
     inputs: Inputs,
     out: Annotated[Path, typer.Option("--out", help="File to write.", show_default=False)],
-    size: Annotated[int, typer.Option(help="Number of words, at most, including <S>, </S> and <UNK>.")] = 100_000,
-    min_count: Annotated[int, typer.Option(help="Leave out words that occur less often.")] = 3,
+    size: Annotated[int, typer.Option(min=1, help="Maximum number of words, including <S>, </S> and <UNK>.")] = 100_000,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 3,
     pretokenized: Pretokenized = False,
     splitting: Splitting = "treebank",
     segmenter: Segmenter = None,
-    column: Column = "text",
+    column: Column = None,
     split: Split = "train",
 ):
     """
@@ -83,6 +93,7 @@ def vocab(
 
     quiet_transformers()
     corpus = pretraining.Corpus(inputs or [], column=column, split=split)
+    refuse_unused_column_and_split(context, corpus.kinds)
     with bad_parameters():
         tokenizer = ElmoTokenizer(**_tokenizer_options(splitting, segmenter))
         vocabulary = pretraining.build_vocabulary(
@@ -138,10 +149,12 @@ def pretrain(
             show_default=False,
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of optimiser steps.", show_default=False)] = None,
-    epochs: Annotated[int | None, typer.Option(help="Number of passes over the text.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Number of optimiser steps.", show_default=False)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of passes over the text.", show_default=False)
+    ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Streams of text per batch and process.", show_default=False)
+        int | None, typer.Option(min=1, help="Streams of text per batch and process.", show_default=False)
     ] = None,
     pretokenized: Pretokenized = False,
     splitting: Splitting = "treebank",
@@ -153,7 +166,7 @@ def pretrain(
             "in --vocab. The latter is better for Chinese."
         ),
     ] = "bytes",
-    column: Column = "text",
+    column: Column = None,
     split: Split = "train",
     tracker: Annotated[
         str | None, typer.Option(help="Experiment tracker of Accelerate, such as tensorboard.", show_default=False)
@@ -162,7 +175,8 @@ def pretrain(
     """
     Pretrain a biLM.
 
-    The training runs on one CPU, or in many processes when launched with torchrun or accelerate.
+    The training runs in one process, on an accelerator if there is one, or in many when launched with torchrun or
+    accelerate.
 
     Example: elmo-hf pretrain corpus/*.txt.gz --vocab vocab.txt --heldout heldout.txt --out my-elmo
     """
@@ -183,6 +197,9 @@ def pretrain(
         if resume:
             run = pretraining.Run.resume(out, **chosen)
         else:
+            if is_given(context, "column") or is_given(context, "split"):
+                corpus = pretraining.Corpus([*(inputs or []), *(heldout or [])], column=column, split=split)
+                refuse_unused_column_and_split(context, corpus.kinds)
             settings, fields = _settings_and_fields(recipe, chosen)
             set_seed(settings.seed)  # of a new model's weights
             language_model, tokenizer = pretraining.starting_point(
@@ -247,6 +264,7 @@ def _train(run: "pretraining.Run", compare: bool):
 
 
 def perplexity(
+    context: typer.Context,
     arguments: Annotated[
         list[str],
         typer.Argument(
@@ -257,7 +275,7 @@ def perplexity(
     ],
     model: ModelOfInputs = None,
     pretokenized: Pretokenized = False,
-    column: Column = "text",
+    column: Column = None,
     split: Split = "test",
     device: Device = None,
     precision: Precision = None,
@@ -277,6 +295,7 @@ def perplexity(
     quiet_transformers()
     model_name, inputs = model_and_inputs(arguments, model)
     corpora = [pretraining.Corpus(source, column=column, split=split) for source in inputs]
+    refuse_unused_column_and_split(context, set().union(*(corpus.kinds for corpus in corpora)))
     name = find_named_model(model_name)
     language_model, tokenizer = pretraining.load_language_model(name, **precision_options(name, precision))
     language_model.to(find_device(device))

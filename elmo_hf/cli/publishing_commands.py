@@ -57,7 +57,7 @@ def push(
     repo: Annotated[
         str,
         typer.Argument(
-            metavar="REPO", help="owner/name, or a name alone for a repository of your own.", show_default=False
+            metavar="REPO", help="owner/name, or just a name for a repository of your own.", show_default=False
         ),
     ],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,

@@ -15,7 +15,7 @@ def serve(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MODEL]...", help=f"Model folders, or names on the Hub. {DEFAULT_MODEL}", show_default=False
+            metavar="MODEL", help=f"Model folders, or names on the Hub. {DEFAULT_MODEL}", show_default=False
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on. The default is this machine only.")] = "127.0.0.1",

@@ -24,10 +24,24 @@ def _problem(error: Any) -> str:
     if option is not None and getattr(error, "possibilities", None) is not None:  # an option that does not exist
         return f"{error.message}{did_you_mean(option, _shown_options(error))}."
     message = error.format_message().replace("Value error, ", "")
+    if callable(details := getattr(error.__cause__, "errors", None)):  # pydantic has checked the value
+        message = message.replace(error.message, _expected_and_found(details()[0]))
     if (match := NOT_A_CHOICE.search(message)) is None:
         return message
     suggestion = did_you_mean(match["value"][1:-1], re.findall(r"'([^']*)'", match["choices"]))
     return f"{message[:-1]}{suggestion}."
+
+
+def _expected_and_found(detail: Any) -> str:
+    """What pydantic expected of a value, and the value."""
+    bounds = detail.get("ctx", {})
+    if "ge" in bounds:
+        expected = f"must be {bounds['ge']} or more"
+    elif "le" in bounds:
+        expected = f"must be {bounds['le']} or less"
+    else:
+        expected = detail["msg"].partition(",")[0].replace("Input should be", "must be")
+    return f"{expected}, found {detail['input']}."
 
 
 def _shown_options(error: Any) -> list[str]:

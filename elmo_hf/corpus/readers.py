@@ -196,7 +196,12 @@ class ReadingOptions:
 
     def _choose(self, names: Sequence[str], where: str) -> list[str]:
         """The column with the text, then the columns to keep."""
-        chosen = find_column(dict.fromkeys(names), self.column, COLUMNS, where)
+        try:
+            chosen = find_column(dict.fromkeys(names), self.column, COLUMNS, where)
+        except TextError as error:
+            if self.column is not None:
+                raise
+            raise TextError(f"{error} Choose one of them with --column.") from error
         kept_names = (
             [name for name in names if name != chosen] if self.keep_columns == ALL_COLUMNS else self.keep_columns
         )

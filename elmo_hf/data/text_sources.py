@@ -333,9 +333,35 @@ def load_named_dataset(name: str, split: str, *, streaming: bool) -> Any:
     """Loads a split of a dataset on the Hub, named as `name` or `name:config`."""
     datasets = _import_datasets(name)
     path, _, config = name.partition(":")
-    problem = f"{name} is neither a file nor a folder, and a dataset of this name cannot be loaded"
-    with one_line_errors(problem, Exception):
-        return datasets.load_dataset(path, config or None, split=split, streaming=streaming)
+    from ..runtime.named_models import look_up_dataset
+
+    if (failure := look_up_dataset(name)) is None:
+        with one_line_errors(f"The dataset {name} cannot be loaded", Exception):
+            return datasets.load_dataset(path, config or None, split=split, streaming=streaming)
+    try:
+        with _offline(datasets):
+            return datasets.load_dataset(path, config or None, split=split, streaming=streaming)
+    except Exception as error:
+        reason = in_one_line(failure)
+        raise TextError(
+            f"No such file or folder: {name}, and the Hub cannot be reached for a dataset of this name ({reason})."
+        ) from error
+
+
+@contextmanager
+def _offline(datasets: ModuleType) -> Generator[None]:
+    """Within it, `datasets` loads what was downloaded before, and does not repeat requests that fail."""
+    from huggingface_hub import constants
+
+    places = (datasets.config, "HF_HUB_OFFLINE"), (constants, "HF_HUB_OFFLINE")
+    before = [getattr(*place) for place in places]
+    try:
+        for place in places:
+            setattr(*place, True)
+        yield
+    finally:
+        for place, value in zip(places, before, strict=True):
+            setattr(*place, value)
 
 
 class DatasetColumns:

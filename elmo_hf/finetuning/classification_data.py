@@ -80,6 +80,8 @@ def read_labelled(
     elif kind in ("csv", "tsv"):
         columns = columns._replace(names_at=f"{source}, line 1" if has_names else None)
         rows = table_rows(source, "," if kind == "csv" else "\t", has_names=has_names)
+        if not has_names:
+            rows = _refuse_names(rows, columns)
     else:
         raise TextError(f"{source}: the name should end in .jsonl, .csv or .tsv, and say what is inside.")
     if not has_names and kind not in ("csv", "tsv"):
@@ -90,6 +92,24 @@ def read_labelled(
     if not texts:
         raise TextError(f"There is not a single text in {source}.")
     return texts
+
+
+def _refuse_names(rows: Iterable[Row | TextError], columns: "_Columns") -> Iterator[Row | TextError]:
+    """Yields the rows of a table whose columns have numbers. Raises an error if the first row holds usual names."""
+    usual = {"text": {*TEXT, *(text for text, _ in PAIRS)}, "pair": {pair for _, pair in PAIRS}, "label": {*LABEL}}
+    for index, row in enumerate(rows):
+        if index == 0 and isinstance(row, Row) and row.values is not None:
+            values = list(row.values.values())
+            for part, names in usual.items():
+                column = getattr(columns, part)
+                if isinstance(column, int) and -len(values) <= column < len(values):
+                    name = values[column]
+                    if name.strip().lower() in names:
+                        raise TextError(
+                            f"{row.where}: {name!r} is the name of a column: choose columns by name, not by number, or "
+                            "remove the line."
+                        )
+        yield row
 
 
 def _are_trees(source: str) -> bool:

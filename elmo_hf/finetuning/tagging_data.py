@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..data.conll import CONLLU_FIELDS, FORM, ColumnLine, column_sentences
-from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, without_errors
+from ..data.tables import Row, dataset_rows, find_column, json_rows, kind_of, numbered_lines, without_errors
 from ..errors import TextError, counted, did_you_mean
 
 WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "pos_tags", "labels")  # usual names of columns
@@ -61,12 +61,29 @@ def read_tagged(
         sentences = (_from_columns(sentence, FORM, tag_index) for sentence in lines)
     else:
         tag_index = tag_column if with_tags else None
-        lines = without_errors(column_sentences(source))
+        lines = _refuse_text(source, without_errors(column_sentences(source)))
         sentences = (_from_columns(sentence, word_column, tag_index) for sentence in lines)
     converted = [_from_iob1(sentence) for sentence in sentences]
     if not converted:
         raise TextError(f"There is not a single sentence in {source}.")
     return converted
+
+
+def _refuse_text(source: str, sentences: Iterable[list[ColumnLine]]) -> Iterator[list[ColumnLine]]:
+    """
+    Yields the sentences. Raises an error at the end if they look like plain text: there are several, and each is one
+    line of several columns that are separated by blanks.
+    """
+    count, is_text = 0, True
+    for sentence in sentences:
+        count += 1
+        is_text = is_text and len(sentence) == 1 and len(sentence[0].columns) > 1
+        yield sentence
+    if count > 1 and is_text and not any("\t" in line for _, line in numbered_lines(source)):
+        raise TextError(
+            f"{source}: each of its {count} sentences is one line of several columns: is it plain text? Write one word "
+            "and its tag per line, and a blank line between sentences."
+        )
 
 
 def _from_iob1(sentence: TaggedSentence) -> TaggedSentence:

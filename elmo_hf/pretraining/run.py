@@ -38,13 +38,14 @@ class RunText:
 
     Args:
         text, heldout: The sources to train and to evaluate on, as in [`Corpus`].
-        column, split: The column and the split of datasets.
+        column: The column of tables and datasets, as in [`Corpus`].
+        split: The split of datasets.
         pretokenized: Whether words are separated by blanks. Otherwise the tokenizer splits the text.
     """
 
     text: list[str]
     heldout: list[str] = field(default_factory=list)
-    column: str = "text"
+    column: str | None = None
     split: str = "train"
     pretokenized: bool = False
 

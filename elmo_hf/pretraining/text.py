@@ -1,8 +1,9 @@
 """
 Streams text for pretraining: documents of sentences from files, folders, globs and datasets.
 
-A file, plain or compressed, has one sentence per line and a blank line between documents. Each row of a dataset is a
-document. Only the current document and the block it was read from are in memory.
+A text file, plain or compressed, has one sentence per line and a blank line between documents. Each row of a table
+(JSON lines, CSV, TSV, Parquet) or a dataset is a document. Only the current document and the block it was read from are
+in memory.
 """
 
 import glob
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from ..corpus.readers import ReadingOptions
+from ..data.tables import kind_of, without_errors
 from ..data.text_sources import (
     LONGEST_LINE,
     DatasetColumns,
@@ -29,6 +32,8 @@ from ..errors import TextError
 
 Source = str | os.PathLike[str]
 
+COLUMNS = ("text", "sentence")  # usual names of the column with the text
+TABLES = ("jsonl", "csv", "tsv", "parquet")
 FINGERPRINT_BLOCKS, FINGERPRINT_BYTES = 16, 1 << 16
 
 
@@ -37,12 +42,12 @@ class Corpus:
     Documents from files, folders, globs and datasets.
 
     Args:
-        sources: One or more sources. A source is a file, plain or compressed with gzip, xz, bzip2 or Zstandard; a
-            folder, for all files below it except those whose name, or whose folder's name, starts with `.` or `_`; a
-            glob pattern, which may contain `**`; a folder written by `save_to_disk` of the `datasets` library; or, if
-            there is no such path, the name of a dataset on the Hub, as `name` or `name:config`, whose rows are
-            streamed.
-        column: The column of a dataset that holds the text.
+        sources: One or more sources. A source is a file of text or a table (`.jsonl`, `.csv`, `.tsv`, `.parquet`),
+            plain or compressed with gzip, xz, bzip2 or Zstandard; a folder, for all files below it except those whose
+            name, or whose folder's name, starts with `.` or `_`; a glob pattern, which may contain `**`; a folder
+            written by `save_to_disk` of the `datasets` library; or, if there is no such path, the name of a dataset on
+            the Hub, as `name` or `name:config`, whose rows are streamed.
+        column: The column of a table or a dataset that holds the text. Default: "text" or "sentence".
         split: The split of a dataset that has several.
         max_sentences: The maximum number of sentences per document. Longer documents, and those of more than 4 MiB, are
             split, so that a file without blank lines can be streamed too.
@@ -50,13 +55,14 @@ class Corpus:
     Attributes:
         shards (`list[str]`): The names of the files and datasets, sorted and without duplicates. This is the order of
             the text.
+        kinds (`set[str]`): The kinds of the shards, as in [`kind_of`].
     """
 
     def __init__(
         self,
         sources: Source | Sequence[Source],
         *,
-        column: str = "text",
+        column: str | None = None,
         split: str = "train",
         max_sentences: int = 1000,
     ):
@@ -73,6 +79,7 @@ class Corpus:
         self._sources = ", ".join(os.fspath(source) for source in source_list)
         self._max_sentences = max_sentences
         self.shards = [shard.name for shard in self._shards]
+        self.kinds = {shard.kind for shard in self._shards}
 
     @property
     def size(self) -> int | None:
@@ -114,6 +121,8 @@ class Corpus:
 
 
 class _FileShard:
+    kind = "text"
+
     def __init__(self, path: str):
         self.name = path
         self.identity = os.path.realpath(path)
@@ -148,11 +157,25 @@ class _FileShard:
             yield document
 
 
-# ---- datasets
+# ---- tables and datasets
+
+
+class _TableShard(_FileShard):
+    def __init__(self, path: str, kind: str, column: str | None):
+        super().__init__(path)
+        self.kind, self._column = kind, column
+
+    def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
+        for record in without_errors(ReadingOptions(column=self._column).open(self.name).read(report)):
+            if record.words:
+                raise TextError(f"{self.name} has lists of words where texts should be: choose another column.")
+            yield from _documents_of(record.text, max_sentences)
 
 
 class _DatasetShard:
-    def __init__(self, name: str, identity: str, dataset: Any, column: str):
+    kind = "dataset"
+
+    def __init__(self, name: str, identity: str, dataset: Any, column: str | None):
         self.name = name
         self.identity = ("dataset", identity)
         self._column = column
@@ -164,23 +187,30 @@ class _DatasetShard:
         return self._fingerprint
 
     def _choose(self, columns: Sequence[str]) -> list[str]:
-        if self._column not in columns:
-            raise TextError(f"{self.name} has no column {self._column!r}: choose one of {', '.join(columns)}.")
-        return [self._column]
+        usual = COLUMNS if self._column is None else (self._column,)
+        chosen = next((name for name in usual if name in columns), None)
+        if chosen is None:
+            names = " or ".join(map(repr, usual))
+            raise TextError(f"{self.name} has no column {names}: choose one of {', '.join(columns)}.")
+        return [chosen]
 
     def documents(self, max_sentences: int, report: Report) -> Iterator[list[str]]:
         row = 0
         for columns in self._values.read(report):
-            for text in columns[self._column]:
+            ((column, texts),) = columns.items()
+            for text in texts:
                 if isinstance(text, str):
-                    sentences = [sentence for line in text.split("\n") if (sentence := line.strip())]
-                    for first in range(0, len(sentences), max_sentences):
-                        yield sentences[first : first + max_sentences]
+                    yield from _documents_of(text, max_sentences)
                 elif text is not None:
-                    raise TextError(
-                        f"{self.name}, row {row}: the column {self._column!r} holds no text but {text!r:.60}."
-                    )
+                    raise TextError(f"{self.name}, row {row}: the column {column!r} holds no text but {text!r:.60}.")
                 row += 1
+
+
+def _documents_of(text: str, max_sentences: int) -> Iterator[list[str]]:
+    """The lines of a row's text, as one document or, if there are too many, several."""
+    sentences = [sentence for line in text.split("\n") if (sentence := line.strip())]
+    for first in range(0, len(sentences), max_sentences):
+        yield sentences[first : first + max_sentences]
 
 
 # ---- sources
@@ -189,7 +219,7 @@ class _DatasetShard:
 _Shard = _FileShard | _DatasetShard
 
 
-def _find_shards(source: Source, column: str, split: str) -> list[_Shard]:
+def _find_shards(source: Source, column: str | None, split: str) -> list[_Shard]:
     """The shards of a source: at least one."""
     path = os.fspath(source)
     if os.path.exists(path):
@@ -207,13 +237,24 @@ def _find_shards(source: Source, column: str, split: str) -> list[_Shard]:
     raise TextError(f"No such file or folder: {path or repr(path)}.")
 
 
-def _shards_at(path: str, column: str, split: str) -> list[_Shard]:
+def _shards_at(path: str, column: str | None, split: str) -> list[_Shard]:
     """The shards at an existing path."""
     if not os.path.isdir(path):
-        return [_FileShard(path)]
+        return [_file_shard(path, column)]
     if is_saved_dataset(path):
         return [_DatasetShard(path, os.path.realpath(path), load_saved_dataset(path, split), column)]
-    return [_FileShard(file) for file in _files_below(path)]
+    return [_file_shard(file, column) for file in _files_below(path)]
+
+
+def _file_shard(path: str, column: str | None) -> _FileShard:
+    kind = kind_of(path)
+    if kind in TABLES:
+        return _TableShard(path, kind, column)
+    if kind != "text":
+        raise TextError(
+            f"{path} holds words or sequences ({kind}), not text: write one sentence per line into a .txt file."
+        )
+    return _FileShard(path)
 
 
 def _files_below(folder: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Finds the model that a user names, before anything is loaded."""
+"""Finds the model or the dataset that a user names, before anything is loaded."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from typing import Any
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HTTPError
 
-from ..errors import ModelError
+from ..errors import ModelError, TextError
 from .default_model import default_model, find_model
 
 HUB_NAME = re.compile(r"(?:\w[\w.-]{0,95}/)?\w[\w.-]{0,95}", re.ASCII)
@@ -91,4 +91,28 @@ def _look_up(name: str, token: str | bool | None) -> Exception | None:
     return None
 
 
-__all__ = ["LOCATION_OPTIONS", "find_named_model", "locate_model"]
+def look_up_dataset(source: str) -> Exception | None:
+    """
+    Asks the Hub for a dataset, once. Raises an error if the Hub has none of this name, and returns the error if it does
+    not answer.
+
+    Args:
+        source: `name` or `name:config`.
+    """
+    name = source.partition(":")[0]
+    try:
+        HfApi().dataset_info(name, timeout=SECONDS)
+    except GatedRepoError as error:
+        raise TextError(
+            f"No such file or folder: {source}; on the Hub, the dataset {name} is gated: ask its owner for access."
+        ) from error
+    except (HTTPError, OSError) as error:
+        if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 404):
+            raise TextError(
+                f"No such file or folder: {source}, and no dataset {name} on the Hub that your token may see."
+            ) from error
+        return error
+    return None
+
+
+__all__ = ["LOCATION_OPTIONS", "find_named_model", "locate_model", "look_up_dataset"]

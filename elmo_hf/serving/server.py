@@ -11,7 +11,8 @@ from pathlib import Path
 
 import uvicorn
 
-from ..errors import ModelError, TextError
+from ..errors import TextError
+from ..runtime.addresses import bound_socket
 from ..runtime.model_loading import Precision
 from .app import create_app
 from .connections import LimitedConnection
@@ -95,7 +96,7 @@ def serve(
         device, precision: As in [`load_models`].
     """
     limits = limits or ServingLimits()
-    with _bound_socket(host, port) as listener:
+    with bound_socket(host, port) as listener:
         models = load_models(names, limits, device=device, precision=precision)
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         announcement = f"{_described(models)} on {address} (Ctrl-C stops)"
@@ -125,25 +126,6 @@ def read_api_key(file: Path | None) -> str | None:
 
 def _described(models: Sequence[ServedModel]) -> str:
     return "Serving " + ", ".join(f"{model.name} ({model.task})" for model in models)
-
-
-@contextlib.contextmanager
-def _bound_socket(host: str, port: int) -> Generator[socket.socket]:
-    """A socket at the address, before the models are loaded. It does not listen yet."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except BaseException:
-            listener.close()
-            raise
-    except OSError as error:
-        reason = error.strerror or error
-        raise ModelError(f"{host}:{port} cannot be listened on ({reason}): choose another --host or --port.") from error
-    with listener:
-        yield listener
 
 
 @contextlib.contextmanager

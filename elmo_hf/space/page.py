@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from ..runtime.addresses import bound_socket
 from ..runtime.extras import require
 from ..runtime.named_models import find_named_model
 from ..runtime.precisions import Precision
@@ -82,7 +83,7 @@ def launch_page(
         models: Folders or names on the Hub. Default: the model that comes with the package.
         taggers: Folders or names on the Hub of taggers, which the tab Tag of the first model offers too.
         host: The address to listen on. Default: `GRADIO_SERVER_NAME`, or this machine only.
-        port: The port. Default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
+        port: The port; 0 takes a free one. Default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
         browser: Whether to open a browser.
         device, precision: Of the models and taggers, as in [`load_model`].
         options: Further options of `gradio.Blocks.launch`.
@@ -90,11 +91,20 @@ def launch_page(
     require("page")
     for name in (*models, *taggers):
         find_named_model(name)  # raises an error before anything is loaded
+    port = _usable_port(host, port)
+    loaded_taggers = [load_tagger(name, device=device, precision=precision) for name in taggers]
     loaded = [PageModel.load(name, device=device, precision=precision) for name in models or [None]]
-    loaded[0].taggers += [load_tagger(name, device=device, precision=precision) for name in taggers]
+    loaded[0].taggers += loaded_taggers
     page = build_page(loaded)
     page.launch(server_name=host, server_port=port, inbrowser=browser, **(launch_options() | options))
     return page
+
+
+def _usable_port(host: str | None, port: int | None) -> int | None:
+    """The port, a free one if it is 0. Raises an error if the address cannot be listened on: Gradio would try on."""
+    host = (host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1").strip("[]")
+    with bound_socket(host, port or 0) as probe:
+        return probe.getsockname()[1] if port == 0 else port
 
 
 def launch_options() -> dict[str, Any]:

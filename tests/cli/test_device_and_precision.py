@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from elmo_hf import ElmoForPreTraining, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.modeling.quantization_elmo import ElmoInt8Weight
 from elmo_hf.modeling.token_encoder_elmo import ElmoTokenEncoder
+from elmo_hf.space import page
 from tests.language_model.models import VOCABULARY, tiny_language_model
 
 TEXT = "the cat sat .\n\na dog on the mat\n"
@@ -29,7 +30,9 @@ COMMANDS = {
     "similar": ["similar", "cat", "--model", "{model}", "--vectors", "encoder", "-k", EVERY],
     "perplexity": ["perplexity", "{model}", "{text}"],
     "predict": ["predict", "{head}", "{text}"],
+    "space": ["space", "{model}", "--port", "0", "--no-browser"],
 }
+WITHOUT_NUMBERS = ("predict", "space")  # what they print is no measurement
 # What the token encoder's weights are in each precision.
 WEIGHTS = {None: torch.float32, "fp32": torch.float32, "bf16": torch.bfloat16, "int8": "int8"}
 COSINES = ("neighbors", "similar")  # they print three digits, which may be the same in all precisions
@@ -52,6 +55,22 @@ def places(tmp_path_factory) -> dict[str, Path]:
         lm.tokenizer.save_pretrained(folder / name)
     (folder / "text.txt").write_text(TEXT, "utf-8")
     return {name: folder / name for name in ("model", "head", "index")} | {"text": folder / "text.txt"}
+
+
+@pytest.fixture(autouse=True)
+def no_page(monkeypatch):
+    """`elmo-hf space` loads its models, and ends without a page."""
+
+    class Page:
+        local_url = "http://127.0.0.1:7860/"
+
+        def launch(self, **_):
+            """Opens nothing."""
+
+        def block_thread(self):
+            """Ends at once."""
+
+    monkeypatch.setattr(page, "build_page", lambda models: Page())
 
 
 @pytest.fixture
@@ -89,6 +108,8 @@ def values(run, places, tmp_path) -> Callable[..., dict[str, np.ndarray]]:
             return {"": np.load(f"{out}.npy")}
         if name == "index":
             return {"": np.load(out / "vectors.npy")}
+        if name == "space":
+            return {}
         lines = [line for line in output.splitlines() if NUMBER.search(line)]
         if name in ("score", "perplexity"):
             return {str(row): np.array(NUMBER.findall(line), dtype=float) for row, line in enumerate(lines)}
@@ -104,7 +125,7 @@ def test_the_model_runs_in_the_precision_that_is_asked_for(values, ran, name, pr
     ran.clear()
     actual = values(name, "--precision", precision)
     assert {kind for kind in ran if not isinstance(kind, str) or kind == "int8"} == {WEIGHTS[precision]}
-    if name == "predict":  # prints no numbers
+    if name in WITHOUT_NUMBERS:
         return
     assert actual.keys() == expected.keys()
     differences = [np.abs(actual[key] - expected[key]).max(initial=0) for key in expected]

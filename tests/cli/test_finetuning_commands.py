@@ -4,12 +4,18 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from elmo_hf.finetuning import FinetuningRun
+from elmo_hf.modeling.modeling_coreference_elmo import ElmoForCoreference
+from elmo_hf.modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from elmo_hf.modeling.modeling_question_answering_elmo import ElmoForQuestionAnswering
+from elmo_hf.modeling.modeling_roles_elmo import ElmoForSemanticRoles
 from tests.finetuning.toy import classification_run, questions_run, tagging_run
+from tests.language_model.models import tiny_language_model
 from tests.locked import HOLD_LOCK, ROOT
 
 FAST = ["--set", "epochs=3", "--set", "batch_size=16", "--set", "learning_rate=0.02", "--set", "task_layer_size=12"]
@@ -199,6 +205,10 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
             ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--set", "span_size=8"],
             "`span_size` has no effect on ElmoForTokenClassification, it is a field of ElmoForCoreference",
         ),
+        (
+            ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--vectors", "nope.txt"],
+            "elmo-hf: No such file or folder: nope.txt.",
+        ),
         (["predict", "missing-model"], "missing-model"),
     ],
     ids=str,
@@ -214,6 +224,71 @@ def test_a_mistake_is_one_line(folder, tmp_path, run, monkeypatch, arguments, me
     assert message in error
     assert "Traceback" not in error
     assert not (tmp_path / "x").exists()
+
+
+# ---- predict
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory):
+    """Untrained heads of each task that has a text format, by the task."""
+    folder = tmp_path_factory.mktemp("heads")
+    language_model = tiny_language_model()
+    language_model.model.float().save_pretrained(folder / "bilm")
+    heads = {
+        "tagging": ElmoForTokenClassification,
+        "classification": ElmoForSequenceClassification,
+        "roles": ElmoForSemanticRoles,
+        "coreference": ElmoForCoreference,
+        "question-answering": ElmoForQuestionAnswering,
+    }
+    for task, head in heads.items():
+        head.from_pretrained(folder / "bilm", task_layer_size=4).save_pretrained(folder / task)
+        language_model.tokenizer.save_pretrained(folder / task)
+    return {task: folder / task for task in heads}
+
+
+@pytest.mark.parametrize(
+    ("task", "kinds"),
+    [
+        ("tagging", ["csv", "tsv", "parquet", "fasta"]),
+        ("classification", ["conll", "conllu", "parquet", "fasta"]),
+        ("roles", ["csv", "tsv", "conllu", "parquet", "fasta"]),
+        ("coreference", ["csv", "tsv", "conllu", "parquet", "fasta"]),
+        ("question-answering", ["txt", "csv", "conll"]),
+    ],
+)
+def test_a_file_that_the_task_does_not_read_is_refused(refused, heads, tmp_path, task, kinds):
+    for kind in kinds:
+        (tmp_path / f"a.{kind}").write_text("text,label\nthe cat,x\n")
+        message = refused("predict", heads[task], tmp_path / f"a.{kind}", "--out", tmp_path / "out")
+        assert f"a.{kind}: a model for {task} does not read {kind.replace('txt', 'text')}: give " in message
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("tagging", ["--n-best", 3], "--n-best: {head} answers no questions: leave it out."),
+        ("tagging", ["--predicate-tag", "V"], "--predicate-tag: {head} predicts no semantic roles: leave it out."),
+        ("classification", ["--pretokenized"], "--pretokenized: {head} reads texts as they are: leave it out."),
+        ("question-answering", ["--pretokenized"], "--pretokenized: {head} reads texts as they are: leave it out."),
+        ("coreference", ["--batch-size", 8], "--batch-size: {head} reads one document at a time: leave it out."),
+        ("roles", ["--predicate-tag", "V"], "--predicate-tag: it names tags of --predicates: give both."),
+    ],
+    ids=str,
+)
+def test_an_option_without_effect_is_refused(refused, heads, tmp_path, task, options, message):
+    (tmp_path / "a.txt").write_text("the cat\n")
+    error = refused("predict", heads[task], tmp_path / "a.txt", *options)
+    assert message.format(head=heads[task]) in error
+
+
+def test_a_folder_or_a_file_that_is_not_there_is_named_before_the_model_is_loaded(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("the cat\n")
+    assert "There is no folder no/dir." in refused("predict", "missing-model", "a.txt", "--out", "no/dir/x")
+    assert "No such file or folder: b.txt." in refused("predict", "missing-model", "b.txt")
 
 
 # ---- --resume
@@ -262,6 +337,8 @@ def test_a_training_is_resumed_on_another_device_and_as_the_task_that_it_is(
     )
     code, output, error = run("finetune", "tagging", "--resume", "--out", out, "--device", "cpu")
     assert code == 0, error
+    message = refused("finetune", "classification", "--resume", "--out", out)
+    assert f"{out} holds a run of tagging: it is finished, and its results are in results.json." in message
     assert output.endswith(f"{out}: the model and its card\n")
     assert json.loads((out / "results.json").read_text())["settings"]["epochs"] == 1
 

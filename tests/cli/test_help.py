@@ -117,6 +117,12 @@ def test_the_help_of_every_command_names_its_arguments(run, command, flag):
     assert [word for word in COMMANDS[command] if word not in unwrapped] == []
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_count_has_a_minimum(run, command):
+    _, output, _ = run(*command, "--help")
+    assert [line for line in output.splitlines() if re.search(r"<int>|INTEGER(?! RANGE)", line)] == []
+
+
 # Other names that an option could have, and what it is called everywhere.
 SYNONYMS = {
     "--is-split-into-words": "--pretokenized",

@@ -66,6 +66,15 @@ def test_compressed_files_several_formats_and_standard_input_are_read(run, folde
     assert [occurrence.number for occurrence in occurrences[:14:4]] == [0, 0, 2, 3]
 
 
+def test_a_column_can_be_chosen(run, refused, folder, tmp_path):
+    (tmp_path / "table.csv").write_text("id,sent\n1,the bank\n", "utf-8")
+    options = ["--model", folder, "--out", tmp_path / "out"]
+    assert "Choose one of them with --column." in refused("index", tmp_path / "table.csv", *options)
+    code, output, _ = run("index", tmp_path / "table.csv", *options, "--column", "sent")
+    assert code == 0
+    assert "2 occurrences in 1 sentence" in output
+
+
 def test_layers_words_and_dtype_are_those_asked_for(run, folder, text, tmp_path):
     options = ["--layers", 1, "--words", "bank,know", "--dtype", "float32", "--exact"]
     assert run("index", text, "--out", tmp_path / "index", "--model", folder, *options)[0] == 0

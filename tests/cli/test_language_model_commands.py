@@ -7,6 +7,7 @@ import math
 import sys
 
 import pytest
+from datasets import Dataset, DatasetDict
 
 from tests.language_model.models import tiny_language_model
 
@@ -134,6 +135,24 @@ def test_the_surprisal_table_is_empty_where_the_model_has_no_direction(run, text
     assert all(float(row["forward"]) > 0 for row in rows)
 
 
+def test_a_column_and_a_split_can_be_chosen(run, refused, stored, tmp_path):
+    (tmp_path / "text.txt").write_text("the cat\n", "utf-8")
+    (tmp_path / "table.csv").write_text("id,sent\n1,the cat\n", "utf-8")
+    saved = Dataset.from_dict({"sent": ["the cat"], "id": [1]})
+    DatasetDict({"dev": saved}).save_to_disk(tmp_path / "saved")
+    expected = run("score", stored, tmp_path / "text.txt")[1]
+    assert run("score", stored, tmp_path / "table.csv", "--column", "sent")[1] == expected
+    assert run("score", stored, tmp_path / "saved", "--column", "sent", "--split", "dev")[1] == expected
+    message = refused("score", stored, tmp_path / "table.csv")
+    assert "only 'id', 'sent'. Choose one of them with --column." in message
+    assert "--column: no input has columns to choose from (found text): leave it out." in refused(
+        "score", stored, tmp_path / "text.txt", "--column", "sent"
+    )
+    assert "--split: no input is a dataset with splits (found csv): leave it out." in refused(
+        "score", stored, tmp_path / "table.csv", "--column", "sent", "--split", "dev"
+    )
+
+
 def test_two_formats_at_once_are_refused(refused):
     assert "choose one" in refused("score", "no-model", "no.txt", "--tokens", "--format", "surprisal")
 
@@ -167,7 +186,7 @@ def test_similar_words_are_printed_with_their_cosine(run, lm, stored, vectors):
     [
         (["score"], "Missing argument"),
         (["score", "missing.txt"], "missing.txt"),
-        (["next", "the", "-k", "0"], "`k` must be 1 or more"),
+        (["next", "the", "-k", "0"], "'--number': must be 1 or more, found 0"),
         (["substitutes", "the cat"], "mark"),
         (["similar", "dog", "--vectors", "softmax"], "'dog' is not in the vocabulary"),
     ],

@@ -70,6 +70,22 @@ def test_a_misspelled_option_or_choice_is_answered_with_the_closest(refused, arg
         assert "(did you mean 'float16'?). (see " in error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "a", "--batch-size", "0"], "'--batch-size': must be 1 or more, found 0. (see "),
+        (["predict", "a", "--batch-size", "-4"], "'--batch-size': must be 1 or more, found -4. (see "),
+        (["finetune", "tagging", "--out", "a", "--vectors-size", "0"], "'--vectors-size': must be 1 or more, found 0."),
+        (["finetune", "tagging", "--out", "a", "--epochs", "many"], "'--epochs': must be a valid integer, found many."),
+        (["space", "--port", "99999"], "'--port': must be 65535 or less, found 99999. (see "),
+        (["space", "--port", "-1"], "'--port': must be 0 or more, found -1. (see "),
+    ],
+    ids=str,
+)
+def test_a_number_out_of_range_is_named_with_its_limit(refused, arguments, message):
+    assert message in refused(*arguments)
+
+
 @pytest.fixture
 def broken(monkeypatch):
     """Makes `elmo-hf neighbors` fail with an error."""

@@ -97,6 +97,36 @@ def test_a_vocabulary_that_cannot_be_made_is_one_line_and_nothing_is_written(
     assert files(tmp_path) == before
 
 
+def test_a_table_is_read_by_its_column_by_all_commands(run, language_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("a b\n\nc a\n")
+    Path("table.csv").write_text("label,sentence,other\n{,a b,x\n},c a,x\n")
+    Path("lines.jsonl").write_text('{"label": "x", "text": "a b"}\n{"label": "x", "text": "c a"}\n')
+    for name in ("text.txt", "table.csv", "lines.jsonl"):
+        assert run("vocab", name, "--min-count", 1, "--out", f"{name}.vocab")[0] == 0
+        assert Path(f"{name}.vocab").read_text() == "<S>\n</S>\n<UNK>\na\nb\nc\n"
+    results = {
+        name: run("perplexity", language_model, name)[1].replace(name, "").split()
+        for name in ("text.txt", "table.csv", "lines.jsonl")
+    }
+    assert results["table.csv"] == results["lines.jsonl"] == results["text.txt"]
+    assert run("vocab", "table.csv", "--column", "other", "--min-count", 1, "--out", "other.vocab")[0] == 0
+    assert Path("other.vocab").read_text() == "<S>\n</S>\n<UNK>\nx\n"
+
+
+@pytest.mark.parametrize("options", [("--column", "text"), ("--split", "train")])
+@pytest.mark.parametrize(
+    "command",
+    [["vocab", "text.txt", "--out", "new"], ["pretrain", "text.txt", "--out", "new"], ["perplexity", "text.txt"]],
+    ids=lambda command: command[0],
+)
+def test_a_column_or_a_split_is_refused_where_no_text_has_one(refused, text, tmp_path, monkeypatch, command, options):
+    monkeypatch.chdir(tmp_path)
+    message = refused(*command, *options)
+    assert f"Invalid value for {options[0]}: no input " in message
+    assert "(found text): leave it out." in message
+
+
 @pytest.mark.parametrize("content", [b"\n \n", b"\0\1", b"rare words\n"], ids=["empty", "binary", "rare"])
 def test_a_text_that_gives_no_vocabulary_leaves_nothing(run, tmp_path, content):
     (tmp_path / "text").write_bytes(content)
@@ -218,10 +248,10 @@ RESUME = ["--resume", "--out"]
         (["text.txt", "--heldout", "empty.txt"], "not a single sentence"),
         (["text.txt", "--heldout", "missing.txt"], "No such file or folder: missing.txt"),
         (["text.txt", "--batch-size", "7"], "The text has 6 documents, fewer than the 7 streams"),
-        (["text.txt", "--batch-size", "0"], "`batch_size` must be 1 or more"),
+        (["text.txt", "--batch-size", "0"], "'--batch-size': must be 1 or more, found 0"),
         (["text.txt", "--batch-size", "many"], "--batch-size"),
-        (["text.txt", "--steps", "0"], "`steps` must be 1 or more"),
-        (["text.txt", "--epochs", "-1"], "`epochs` must be 1 or more"),
+        (["text.txt", "--steps", "0"], "'--steps': must be 1 or more, found 0"),
+        (["text.txt", "--epochs", "-1"], "'--epochs': must be 1 or more, found -1"),
         (["text.txt", "--set", "learning_rat=1"], "learning_rat"),
         (["text.txt", "--set", "learning_rate=high"], "learning_rate"),
         (["text.txt", "--set", "learning_rate=-1"], "`learning_rate` must be greater than 0"),

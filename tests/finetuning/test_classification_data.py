@@ -148,6 +148,17 @@ def test_numbers_of_columns_that_are_not_there_are_refused(tmp_path, name, optio
         read_labelled(write(tmp_path / name, "a,b\n" if name != "b.csv" else "a,b\nc,d\ne\n"), **options)
 
 
+@pytest.mark.parametrize(
+    ("header", "name"), [("sentence,id", "sentence"), ("What,Label", "Label"), (" text ,x", " text ")]
+)
+@pytest.mark.parametrize("with_labels", [True, False])
+def test_a_line_of_names_is_no_example(tmp_path, header, name, with_labels):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\nthe cat,x\n")
+    with pytest.raises(TextError, match=f"a.csv, line 1: '{name}' is the name of a column: choose columns by name"):
+        read_labelled(str(path), text_column=0, label_column=1, with_labels=with_labels)
+
+
 def test_where_labels_are_to_be_found_a_blank_line_is_an_empty_text(tmp_path):
     wanted = [LabelledText("a"), LabelledText(""), LabelledText("b")]
     assert read_labelled(write(tmp_path / "a.csv", "text\na\n\nb\n"), with_labels=False) == wanted

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
@@ -28,6 +29,15 @@ def write(path, text: str) -> str:
 @pytest.mark.parametrize("text", [COLUMNS, COLUMNS.replace(" ", "\t"), COLUMNS.replace("\n", "\r\n"), "\n\n" + COLUMNS])
 def test_columns_are_words_and_tags_with_blank_lines_between_sentences(tmp_path, text):
     assert read_tagged(write(tmp_path / "train.conll", text)) == WANTED
+
+
+def test_plain_text_of_sentences_of_one_length_is_refused(tmp_path):
+    path = write(tmp_path / "train.conll", "the cat sat .\n\na dog ran .\n")
+    message = f"{path}: each of its 2 sentences is one line of several columns: is it plain text?"
+    with pytest.raises(TextError, match=re.escape(message)):
+        read_tagged(path)
+    tagged = write(tmp_path / "tabs.conll", "Yes\tUH\n\nNo\tUH\n")
+    assert [sentence.words for sentence in read_tagged(tagged)] == [["Yes"], ["No"]]
 
 
 def test_any_column_may_be_the_words_or_the_tags(tmp_path):

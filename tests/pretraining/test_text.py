@@ -249,6 +249,56 @@ def test_a_file_that_vanishes_is_refused(text_file):
         next(corpus.documents(0))
 
 
+# ---- tables
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"id": 1, "text": "one\\ntwo"}\n\n{"id": 2, "text": "three"}\n'),
+        ("a.csv", 'id,text\n1,"one\ntwo"\n\n2,three\n'),
+        ("a.tsv.gz", "id\ttext\n1\tone\n2\tthree\n"),
+        ("a.csv", "id,sentence\n1,one\n2,three\n"),
+    ],
+    ids=str,
+)
+def test_a_row_of_a_table_is_a_document(text_file, name, content):
+    path = text_file(COMPRESSED["gzip" if name.endswith(".gz") else "plain"](content.encode()), name)
+    documents = DOCUMENTS if "two" in content else [["one"], ["three"]]
+    assert read(path) == documents
+    assert read(path.parent) == documents  # in a folder too
+    corpus = Corpus(path)
+    assert corpus.kinds == {path.name.split(".")[1]}
+    assert list(corpus.documents(0, start=1)) == documents[1:]
+    reports = []
+    assert list(corpus.sentences(report=reports.append))
+    assert sum(reports) == corpus.size == path.stat().st_size
+
+
+def test_a_column_that_a_table_does_not_have_is_refused(text_file):
+    path = text_file(b"sent,id\none,1\n", "a.csv")
+    assert refusal(path).endswith("only 'sent', 'id'. Choose one of them with --column.")
+    assert "there is no 'body', only 'sent', 'id'." in refusal(path, column="body")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.conll", b"one O\n", "holds words or sequences (conll), not text: write one sentence per line into a"),
+        ("a.conllu", b"# text = one\n", "holds words or sequences (conllu), not text"),
+        ("a.fasta", b">one\nMKV\n", "holds words or sequences (fasta), not text"),
+        ("a.jsonl", b'{"words": ["one", "two"]}\n', "has lists of words where texts should be: choose another column"),
+        ("a.jsonl", b'{"text": 5}\n', "line 1: a text or a list of words should be here, found 5."),
+        ("a.json", b"one\n", "line 1: not JSON"),
+    ],
+    ids=str,
+)
+def test_a_file_without_texts_is_refused(text_file, name, content, message):
+    path = text_file(content, name)
+    assert refusal(path).startswith(str(path))
+    assert message in refusal(path)
+
+
 # ---- sources
 
 
@@ -479,9 +529,7 @@ def test_a_stream_that_breaks_off_is_refused(datasets, monkeypatch):
 
 @pytest.mark.parametrize("name", ["no-such-dataset-anywhere", "no-such-organisation/no-such-dataset:config"])
 def test_a_dataset_that_cannot_be_loaded_is_refused(datasets, name):
-    assert refusal(name).startswith(
-        f"{name} is neither a file nor a folder, and a dataset of this name cannot be loaded: "
-    )
+    assert refusal(name).startswith(f"No such file or folder: {name}, and ")
 
 
 def test_a_corpus_can_be_sent_to_another_process(saved, text_file):

@@ -4,7 +4,8 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from elmo_hf import ElmoEmbedder, ElmoLanguageModel, ElmoTokenizer, default_model
-from elmo_hf.errors import ModelError
+from elmo_hf.data.text_sources import load_named_dataset
+from elmo_hf.errors import ModelError, TextError
 from elmo_hf.runtime.named_models import find_named_model, locate_model
 from tests.cli.conftest import folder  # noqa: F401 (a fixture)
 from tests.hub.conftest import hub, online, session  # noqa: F401 (fixtures)
@@ -96,3 +97,19 @@ def test_a_token_is_taken_along(published, hub):  # noqa: F811
     with pytest.raises(ModelError, match="that your token may see"):
         locate_model(published, token=False)
     assert locate_model(published, token=hub.write_token) == (published, {})
+
+
+@pytest.mark.parametrize("name", ["nosuch", "nobody/nosuch", "nosuch:cola"])
+def test_a_dataset_that_the_hub_does_not_know_is_asked_for_once(hub, online, name):  # noqa: F811
+    dataset = name.partition(":")[0]
+    with pytest.raises(TextError, match=f"No such file or folder: {name}, and no dataset {dataset} on the Hub that"):
+        load_named_dataset(name, "train", streaming=True)
+    assert len(hub.log) == 1
+
+
+def test_without_the_hub_a_dataset_is_not_asked_for_again(online, monkeypatch, caplog, capfd):  # noqa: F811
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody answers there
+    with pytest.raises(TextError, match=r"No such file or folder: nosuch, and the Hub cannot be reached for a dataset"):
+        load_named_dataset("nosuch", "train", streaming=True)
+    assert "Retrying" not in caplog.text + "".join(capfd.readouterr())
+    assert not constants.HF_HUB_OFFLINE
