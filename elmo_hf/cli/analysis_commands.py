@@ -95,8 +95,8 @@ def analyze_senses(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="WordNet's index.sense: its first senses are a second baseline, and the answers for words that are not in "
-            "TRAIN. Default: such words count as wrong.",
+            help="WordNet's index.sense: its first senses are a second baseline, and the answers for words that are "
+            "not in TRAIN. Default: such words count as wrong.",
             show_default=False,
         ),
     ] = None,
