@@ -49,6 +49,14 @@ def memory(name: str) -> str:
     return "\n".join([*lines, *(f"| {case} | {a:,} MB | {b:,} MB |" for case, (a, b) in cases.items())]) + "\n"
 
 
+def faults(name: str) -> str:
+    """Page faults per call with and without one of the engine's tricks."""
+    if (cases := read_results("tricks").get("page_faults", {}).get(name)) is None:
+        raise NotMeasuredError(f"page faults of the trick {name}")
+    lines = ["| page faults per call | with it | without |", "|---|---:|---:|"]
+    return "\n".join([*lines, *(f"| {case} | {a:,} | {b:,} |" for case, (a, b) in cases.items())]) + "\n"
+
+
 def similarity(_: str) -> str:
     """The correlation of each similarity of sentences with people's judgements."""
     results = read_results("similarity")
@@ -107,6 +115,7 @@ TABLES: dict[str, Callable[[str], str]] = {
     "summary": summary,
     "tasks": tasks,
     "trick": trick,
+    "faults": faults,
 }
 
 

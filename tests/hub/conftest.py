@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from huggingface_hub import HfApi, close_session, constants
+from huggingface_hub import HfApi, close_session, constants, hf_api
 from transformers.utils import logging
 
 from elmo_hf import cli
@@ -54,6 +54,9 @@ def online(hub, session, tmp_path, monkeypatch):
     }
     for name, value in settings.items():
         monkeypatch.setattr(constants, name, value)
+    # The clients that the functions of huggingface_hub and transformers share; transformers makes its own when needed.
+    monkeypatch.setattr(hf_api.api, "endpoint", hub.endpoint)
+    monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
     monkeypatch.delenv("HF_TOKEN", raising=False)
 
 

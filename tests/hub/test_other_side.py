@@ -97,6 +97,7 @@ def assert_same(output: str, expected: dict, folders):
         assert reply[task] == [{name: value for name, value in one.items() if name != "score"} for one in answer]
 
 
+@pytest.mark.slow
 def test_the_same_numbers_with_the_package_without_it_and_offline_afterwards(hub, run_python, published, tmp_path):
     expected = expected_of(published)
     for with_package in (True, False):

@@ -491,6 +491,7 @@ def words_of(folder: Path) -> int:
     return manifest["progress"]["words"]
 
 
+@pytest.mark.slow
 def test_two_processes_read_the_text_once_though_one_is_done_early(pairs):
     folder, results = pairs
     for name in ("whole", "random"):
@@ -501,6 +502,7 @@ def test_two_processes_read_the_text_once_though_one_is_done_early(pairs):
     assert manifest["processes"] == 2
 
 
+@pytest.mark.slow
 def test_two_processes_end_with_the_same_weights(pairs):
     _, results = pairs
     for name in ("whole", "random", "resumed"):
@@ -508,6 +510,7 @@ def test_two_processes_end_with_the_same_weights(pairs):
         assert first == second
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_step_that_one_with_all_the_streams_makes(pairs):
     folder, _ = pairs
     first, other = (read_history(folder / name / "history.jsonl")[0] for name in ("single", "whole"))
@@ -516,6 +519,7 @@ def test_two_processes_make_the_step_that_one_with_all_the_streams_makes(pairs):
     assert first["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_two_processes_go_on_exactly_after_a_kill(pairs):
     folder, results = pairs
     assert results["killed"]["codes"][0] == -signal.SIGKILL
@@ -525,6 +529,7 @@ def test_two_processes_go_on_exactly_after_a_kill(pairs):
     assert words_of(folder / "killed") == count_targets(UNEVEN)
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_process_stops_and_saves_both(pairs):
     folder, results = pairs
     assert results["stopped"]["codes"] == [0, 0], results["stopped"]["errors"]
@@ -536,6 +541,7 @@ def test_a_signal_to_one_process_stops_and_saves_both(pairs):
     assert recorded_losses(folder / "stopped") == recorded_losses(folder / "random")
 
 
+@pytest.mark.slow
 def test_another_number_of_processes_is_refused_in_one_line(pairs):
     _, results = pairs
     assert results["alone"]["codes"] == [2]
@@ -545,6 +551,7 @@ def test_another_number_of_processes_is_refused_in_one_line(pairs):
     assert line.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_one_process_stops_both_with_one_line(pairs):
     folder, results = pairs
     assert results["full disk"]["codes"] == [2, 2]
@@ -556,6 +563,7 @@ def test_a_full_disk_of_one_process_stops_both_with_one_line(pairs):
     assert [path.name for path in good.parent.iterdir()] == [good.name]
 
 
+@pytest.mark.slow
 def test_too_few_documents_for_all_processes_leave_nothing_behind(pairs):
     folder, results = pairs
     assert results["too few"]["codes"][0] == 2
