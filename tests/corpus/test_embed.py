@@ -483,7 +483,7 @@ class Process:
         pass
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_two_processes_give_the_bytes_of_one(runs, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT, "utf-8")
     model = write_model(tmp_path / "model")

@@ -84,7 +84,7 @@ def test_the_library_trains_the_mixer_and_the_bilm(tmp_path):
         assert parameter.grad.abs().sum() > 0
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_a_folder_works_where_only_the_library_is_installed(tmp_path):
     embedder = toy_embedder()
     embedder.save_pretrained(tmp_path / "saved")

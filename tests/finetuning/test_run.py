@@ -184,6 +184,7 @@ def test_a_run_that_had_stopped_early_is_finished_and_not_trained_on(tmp_path):
     assert json.loads((tmp_path / "out" / "results.json").read_text())["epochs"] == 2.0
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_run_and_leave_one_model(tmp_path):
     model = tagging_run(tmp_path).model
     files = [f"--{split}={tmp_path / split}.conll" for split in ("train", "dev", "test")]

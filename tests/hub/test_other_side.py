@@ -111,6 +111,7 @@ def test_the_same_numbers_with_the_package_without_it_and_offline_afterwards(hub
         assert not hub.log
 
 
+@pytest.mark.slow
 def test_the_lines_of_use_on_the_published_cards_run_without_the_package(hub, api, run_python, published, tmp_path):
     lines = []
     for name in published:

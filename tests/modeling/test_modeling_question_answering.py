@@ -268,7 +268,7 @@ def test_words_and_their_offsets_are_those_of_the_tokenizer(tokenizer):
     assert words == [text[start:end] for start, end in spans] == tokenizer.tokenize(text)
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_a_stock_trainer_learns_to_find_the_word_that_the_question_names(tmp_path):
     set_seed(0)
     words = ["ant", "bee", "cat", "dog", "eel", "fox"]

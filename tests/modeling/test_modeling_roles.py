@@ -142,7 +142,7 @@ def collate(rows):
     return batch | {"labels": labels}
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [{}, {"task_lstm_type": "alternating", "num_task_layers": 2}], ids=str)
 def test_the_trainer_teaches_a_task_that_only_the_mark_decides(tmp_path, fields):
     set_seed(0)
