@@ -55,11 +55,13 @@ class TaskEntry(NamedTuple):
         corpus: The folder of the data.
         description: The data, its licence and where it comes from.
         load: Reads the data from the folder.
+        language: The language of the data. Heads are built on the model that comes with the package for it.
     """
 
     corpus: str
     description: str
     load: Callable[[Path], TaskSetup]
+    language: str = "en"
 
     def setup(self, corpora: Path) -> TaskSetup:
         """Reads the data. Ends with a message that names the data if they are not there."""
@@ -92,6 +94,14 @@ def load_pos(folder: Path) -> TaskSetup:
     splits = [read_tagged(str(folder / f"en_ewt-ud-{split}.conllu")) for split in ("train", "dev", "test")]
     task = TaggingTask.of([example for split in splits for example in split])
     return TaskSetup(task, *splits, fields=FIRST_FIELDS | {"task_layer_size": 200}, settings={"epochs": 5})
+
+
+def load_chinese_pos(folder: Path) -> TaskSetup:
+    sentences = read_tagged(str(folder / "zh_gsdsimp-ud-dev.conllu"))
+    random.Random(0).shuffle(sentences)
+    splits = sentences[:300], sentences[300:400], sentences[400:]
+    fields = FIRST_FIELDS | {"task_layer_size": 200}
+    return TaskSetup(TaggingTask.of(sentences), *splits, fields=fields, settings={"epochs": 30, "batch_size": 8})
 
 
 def load_entities(folder: Path) -> TaskSetup:
@@ -184,6 +194,12 @@ SETUPS = {
         corpus="ud-english-ewt",
         description="UD English EWT, CC BY-SA 4.0, https://github.com/UniversalDependencies/UD_English-EWT",
         load=load_pos,
+    ),
+    "chinese pos": TaskEntry(
+        corpus="ud-chinese-gsdsimp",
+        description="UD Chinese GSDSimp, CC BY-SA 4.0, https://github.com/UniversalDependencies/UD_Chinese-GSDSimp",
+        load=load_chinese_pos,
+        language="zh",
     ),
     "entities": TaskEntry(
         corpus="wnut17",

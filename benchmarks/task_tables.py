@@ -17,6 +17,7 @@ TASK_NAMES = {
     "entities": ("named entities, WNUT-17", "F1 of spans"),
     "polarity": ("sentiment, film reviews", "accuracy"),
     "pos": ("parts of speech, UD English EWT", "accuracy"),
+    "chinese pos": ("parts of speech, 300 sentences of UD Chinese GSDSimp", "accuracy"),
 }
 INPUT_NAMES = {
     "learned": "learned vectors (100)",

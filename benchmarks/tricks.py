@@ -10,6 +10,7 @@ page faults for those that avoid them.
 
 import argparse
 import json
+import math
 import resource
 import statistics
 import subprocess
@@ -24,6 +25,7 @@ from unittest import mock
 import torch
 
 from benchmarks.engine import SIZES, sentences
+from benchmarks.peers import peak_memory
 from benchmarks.report import processor
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.modeling import (
@@ -34,9 +36,10 @@ from elmo_hf.modeling import (
     softmax_elmo,
     token_encoder_elmo,
 )
-from elmo_hf.modeling.softmax_elmo import ElmoSoftmax
+from elmo_hf.modeling.softmax_elmo import ElmoAdaptiveSoftmax
 
 ROUNDS = 5
+VOCAB_SIZE = 80_000
 SECONDS = 1.0  # per measurement
 
 
@@ -64,24 +67,6 @@ def cached_inference(size: str, batch: int) -> Work:
     return model, call
 
 
-def stream(size: str, batches: int) -> Work:
-    """Forward passes over 1, 2, 3, ... sentences: each batch has another number of rows."""
-    torch.manual_seed(0)
-    model = ElmoModel(ElmoConfig(**SIZES[size])).eval()
-    rows = sentences(batches * (batches + 1) // 2)
-    inputs = []
-    for batch in range(1, batches + 1):
-        texts, rows = rows[:batch], rows[batch:]
-        inputs.append(ElmoTokenizer()(texts, is_split_into_words=True, padding=True, return_tensors="pt")["char_ids"])
-
-    def call():
-        with torch.inference_mode():
-            for char_ids in inputs:
-                model(char_ids=char_ids)
-
-    return model, call
-
-
 def training(size: str, batch: int) -> Work:
     """Forward and backward over windows of 20 words of `batch` streams."""
     torch.manual_seed(0)
@@ -98,12 +83,13 @@ def training(size: str, batch: int) -> Work:
 
 
 def softmax(size: str, predictions: int) -> Work:
-    """Loss and gradients of a full softmax over 80,000 words."""
+    """Loss and gradients of an adaptive softmax, the default of pretraining, over 80,000 words."""
     torch.manual_seed(0)
-    layer = ElmoSoftmax(ElmoConfig(vocab_size=80_000, softmax_type="full", **SIZES[size])).train()
-    layer.initialize()
-    hidden = torch.randn(predictions, layer.weight.shape[1], requires_grad=True)
-    labels = torch.arange(predictions) % 80_000
+    layer = ElmoAdaptiveSoftmax(ElmoConfig(vocab_size=VOCAB_SIZE, softmax_type="adaptive", **SIZES[size])).train()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.05)
+    hidden = torch.randn(predictions, layer.head.in_features, requires_grad=True)
+    labels = (torch.rand(predictions) * math.log(VOCAB_SIZE)).exp().long()  # as frequent as words are
 
     def call():
         layer(hidden, labels).backward()
@@ -123,7 +109,6 @@ class Trick(NamedTuple):
         memory_case: Where it saves memory: what peak memory is measured on, each side in a process of its own.
         own_processes: Whether the trick changes the process: each side is then measured in processes of its own, and
             page faults are counted.
-        first_call: Whether the first call of a process is measured, not later ones.
     """
 
     name: str
@@ -132,7 +117,6 @@ class Trick(NamedTuple):
     work: Callable[[str, int], Work] = inference
     memory_case: tuple[str, int] | None = None
     own_processes: bool = False
-    first_call: bool = False
 
 
 @contextmanager
@@ -155,14 +139,6 @@ def repeated_words(model) -> AbstractContextManager:
 def computed_words(model) -> AbstractContextManager:
     """No cache of words."""
     return mock.patch.object(model.token_encoder, "word_cache", None)
-
-
-@contextmanager
-def exact_rows(model) -> Iterator[None]:
-    """Products with the rows that the batch has."""
-    exact = {"pad_rows": lambda rows: rows}
-    with mock.patch.multiple(products_elmo, **exact), mock.patch.multiple(token_encoder_elmo, ROW_MULTIPLE=1, **exact):
-        yield
 
 
 def whole_loss(model) -> AbstractContextManager:
@@ -226,7 +202,6 @@ def conv_autograd(model) -> AbstractContextManager:
 
 TRICKS = [
     Trick("packed-weights", unpacked, [("full", 1), ("full", 8), ("full", 32), ("compact", 8), ("compact", 32)]),
-    Trick("row-padding", exact_rows, [("compact", 40), ("full", 10)], stream, own_processes=True, first_call=True),
     Trick("distinct-words", repeated_words, [("compact", 32), ("full", 32)]),
     Trick("word-cache", computed_words, [("compact", 1), ("compact", 32), ("full", 32)], cached_inference),
     Trick("few-sequences", packed_few, [("compact", 1), ("small", 1)]),
@@ -236,7 +211,7 @@ TRICKS = [
     Trick("gradient-by-hand", autograd_only, [("compact", 128), ("full", 32)], training),
     Trick("largest-responses", conv_autograd, [("compact", 128)], training, memory_case=("full", 64)),
     Trick("onednn-training", no_onednn_training, [("full", 32)], training),
-    Trick("chunked-loss", whole_loss, [("compact", 2560)], softmax, memory_case=("compact", 2560)),
+    Trick("chunked-loss", whole_loss, [("compact", 2560), ("compact", 5120)], softmax, memory_case=("compact", 5120)),
 ]
 
 
@@ -270,7 +245,7 @@ def measure(trick: Trick, size: str, batch: int) -> float:
 
 def in_own_process(trick: Trick, size: str, batch: int, enabled: bool) -> dict[str, float]:
     """
-    The work with or without a trick in a process of its own: `memory`, the peak of two calls in MB, and, if the trick
+    The work with or without a trick in a process of its own: `megabytes`, the peak of two calls, and, if the trick
     wants processes of its own, `seconds` and page `faults` per call after these.
     """
     arguments = [trick.name, size, str(batch), "with" if enabled else "without"]
@@ -284,15 +259,11 @@ def print_side(name: str, size: str, batch: str, side: str):
     model, call = trick.work(size, int(batch))
     result: dict[str, float] = {}
     with nullcontext() if side == "with" else trick.without(model):
-        start = time.perf_counter()
         call()
-        first_seconds = time.perf_counter() - start
         call()
-        result["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        if trick.own_processes and not trick.first_call:
+        result |= peak_memory()
+        if trick.own_processes:
             result |= {"faults": faults_per_call(call), "seconds": seconds_per_call(call)}
-        elif trick.first_call:
-            result["seconds"] = first_seconds
     print(json.dumps(result))
 
 
@@ -322,14 +293,14 @@ def main():
         for size, batch in trick.cases:
             ratio = measure(trick, size, batch)
             results.setdefault(trick.name, {})[f"{size} {batch}"] = round(ratio, 2)
-            if trick.own_processes and not trick.first_call:
+            if trick.own_processes:
                 counts = [in_own_process(trick, size, batch, enabled)["faults"] for enabled in (True, False)]
                 faults.setdefault(trick.name, {})[f"{size} {batch}"] = counts
                 print(f"{trick.name:<20}{size} {batch}: {counts[0]:,} page faults per call, {counts[1]:,} without")
             print(f"{trick.name:<20}{trick.work.__name__:<18}{size} {batch:<6}{ratio:.2f}x", flush=True)
         if trick.memory_case:
             size, batch = trick.memory_case
-            peaks = [in_own_process(trick, size, batch, enabled)["memory"] for enabled in (True, False)]
+            peaks = [in_own_process(trick, size, batch, enabled)["megabytes"] for enabled in (True, False)]
             memory[trick.name] = {f"{size} {batch}": peaks}
             print(f"{trick.name:<20}{size} {batch}: {peaks[0]:,} MB with it, {peaks[1]:,} MB without", flush=True)
     if options.json:

@@ -25,8 +25,8 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-# oneDNN compiles and caches one kernel per number of rows. Larger products are split into blocks, and the last block is
-# padded (`pad_rows`), so that few different numbers occur.
+# oneDNN compiles and caches one kernel per number of rows. Larger products are split into blocks, so that the number of
+# kernels is bounded.
 ROWS_PER_BLOCK = 256
 BF16_ROWS = 128  # the same for PyTorch's own bf16 products
 # glibc retains freed memory up to twice the size of the largest block that was freed, for blocks up to 32 MB.
@@ -179,7 +179,7 @@ class PackedMatrix:
 
     def add(self, rows: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
         """`total + rows @ weight`; the memory of `total` may be reused."""
-        if self.dtype == total.dtype and pad_rows(len(rows)) == len(rows) <= ROWS_PER_BLOCK:
+        if self.dtype == total.dtype and len(rows) <= ROWS_PER_BLOCK:
             return torch.ops.mkldnn._linear_pointwise.binary(rows, total, self.weight, None, "add")
         return total.add_(self(rows))
 
@@ -188,28 +188,17 @@ class PackedMatrix:
         return torch.ops.mkldnn._linear_pointwise(rows, self.weight, bias, "none", [], "")
 
 
-def pad_rows(rows: int) -> int:
-    """The padded number of rows of a block: a multiple of 2 above 8, of 4 above 32, of 16 above 64."""
-    return rows + -rows % (1 if rows <= 8 else 2 if rows <= 32 else 4 if rows <= 64 else 16)
-
-
 def in_blocks(product: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
     """
-    `product(rows)`, in blocks of few different sizes.
+    `product(rows)`, in blocks of at most `ROWS_PER_BLOCK` rows.
 
     Args:
         product: `(rows, inputs)` → `(rows, outputs)`, each row independent of the others.
         rows: `(rows, inputs)`
     """
-    if pad_rows(len(rows)) == len(rows) <= ROWS_PER_BLOCK:
+    if len(rows) <= ROWS_PER_BLOCK:
         return product(rows)
-    products = []
-    for block in rows.split(ROWS_PER_BLOCK):
-        size = len(block)
-        if missing := pad_rows(size) - size:
-            block = nn.functional.pad(block, (0, 0, 0, missing))
-        products.append(product(block)[:size])
-    return products[0] if len(products) == 1 else torch.cat(products)
+    return torch.cat([product(block) for block in rows.split(ROWS_PER_BLOCK)])
 
 
 class WeightKey(NamedTuple):
@@ -378,7 +367,6 @@ __all__ = [
     "needs_gradient",
     "packed_dtype",
     "packed_weights",
-    "pad_rows",
     "page_out",
     "product_dtype",
     "round_up_rows",

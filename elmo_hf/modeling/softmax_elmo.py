@@ -20,7 +20,7 @@ from .products_elmo import at_least_fp32, linear, needs_gradient, round_up_rows,
 
 # The size of a chunk's logits. A chunk has at least `MIN_ROWS_PER_CHUNK` rows, since smaller products are slow.
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
-MIN_ROWS_PER_CHUNK = 128
+MIN_ROWS_PER_CHUNK = 256
 IGNORED = -100  # the label that PyTorch's cross-entropy ignores
 
 

@@ -24,7 +24,6 @@ from .products_elmo import (
     linear,
     needs_gradient,
     packed_dtype,
-    pad_rows,
     product_dtype,
     round_up_rows,
     uses_plain_engine,
@@ -37,8 +36,6 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 # Character windows per chunk of the filters, so that their responses fit into the cache and memory is bounded.
 WINDOWS_PER_CHUNK = 1536
-# Words are padded to a multiple of this, because oneDNN compiles and caches a kernel for every number of rows.
-ROW_MULTIPLE = 32
 
 
 def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -433,12 +430,8 @@ class ElmoTokenEncoder(nn.Module):
         can_use_onednn = tokens.device.type == "cpu" and self._table.weight.dtype != torch.float64 and has_onednn()
         if needs_gradient(*self.parameters()) or not can_use_onednn:
             return self._encode(tokens)
-        count = len(tokens)
-        padded = pad_rows(count) if count <= 2 * ROW_MULTIPLE else math.ceil(count / ROW_MULTIPLE) * ROW_MULTIPLE
-        tokens = F.pad(tokens, (0, 0, 0, padded - count))
         # In blocks, so that the activations fit into the cache.
-        blocks = [self._encode(block) for block in tokens.split(ROWS_PER_BLOCK)]
-        return (torch.cat(blocks) if len(blocks) > 1 else blocks[0])[:count]
+        return torch.cat([self._encode(block) for block in tokens.split(ROWS_PER_BLOCK)])
 
     @property
     def _table(self) -> nn.Embedding:

@@ -18,6 +18,7 @@ from ..runtime.extras import require
 from ..runtime.named_models import find_named_model
 from ..runtime.staging import staged_folder
 from .own_wheel import write_own_wheel
+from .page_model import load_tagger
 
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 APP = """\
@@ -58,6 +59,9 @@ def write_space(
             Space, so that they name the wheel by its address in this repository. Default: by its path in the folder.
     """
     require("page")
+    for name in taggers:
+        if os.path.isdir(find_named_model(name)):
+            load_tagger(name)  # what is not a tagger is refused
     with staged_folder(out) as stage:
         names = {name: _place(name, stage) for name in (*models, *taggers)}
         wheel = write_own_wheel(stage)

@@ -34,7 +34,7 @@ def test_the_data_of_a_task_have_three_parts_of_different_examples(name):
     assert all((setup.train, setup.dev, setup.test))
     assert setup.train != setup.dev != setup.test
     assert "epochs" in setup.settings
-    if name in ("pos", "entities", "polarity"):  # published before the other ones
+    if name in ("pos", "chinese pos", "entities", "polarity"):  # published before the other ones
         assert FIRST_FIELDS.items() <= setup.fields.items()
     assert "mixer_learning_rate" not in setup.settings  # it is the same for all tasks
 
@@ -50,7 +50,7 @@ def test_runs_of_the_published_results_are_not_repeated(tmp_path):
 
 def test_a_run_has_its_settings_and_is_repeated_with_other_ones(tmp_path, monkeypatch):
     setup = TaskSetup(None, [1], [2], [3], {}, {"epochs": 2, "batch_size": 16})
-    monkeypatch.setattr(tasks, "SETUPS", {"pos": mock.Mock(setup=lambda _: setup)})
+    monkeypatch.setattr(tasks, "SETUPS", {"pos": mock.Mock(setup=lambda _: setup, language="en")})
     trained = []
     monkeypatch.setattr(tasks, "run", lambda *options: trained.append(options) or {"metric": 0.5})
     out, lines = tmp_path / "tasks.json", tmp_path / "runs.jsonl"

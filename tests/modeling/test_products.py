@@ -32,13 +32,13 @@ def test_packed_products_equal_plain_ones(rows, inputs, outputs, seed, with_bias
 
 
 @given(st.integers(0, 700))
-def test_rows_go_through_in_blocks_of_few_sizes_and_keep_their_places(count):
+def test_rows_go_through_in_blocks_and_keep_their_places(count):
     rows, sizes = torch.randn(count, 2), []
     assert torch.equal(in_blocks(lambda block: sizes.append(len(block)) or block * 2, rows), rows * 2)
     *full, last = sizes
     assert set(full) <= {256}
-    assert last in {*range(9), *range(10, 33, 2), *range(36, 65, 4), *range(80, 257, 16)}
-    assert 0 <= sum(sizes) - count < 16
+    assert last <= 256
+    assert sum(sizes) == count
 
 
 def get(packed: PackedWeights, weight: torch.Tensor) -> PackedMatrix:

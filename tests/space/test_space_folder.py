@@ -61,6 +61,8 @@ def test_a_folder_in_use_and_a_model_that_is_not_there_are_refused(tmp_path, fol
         write_space(folder)
     with pytest.raises(ModelError, match=r"There is no folder \./nothing"):
         write_space(tmp_path / "out", ["./nothing"])
+    with pytest.raises(ModelError, match="is not a model with a head"):
+        write_space(tmp_path / "out", taggers=[str(folder / "models/tiny")])
     assert list(tmp_path.iterdir()) == []
 
 
