@@ -94,13 +94,16 @@ def test_type_checkers_see_the_same_names_in_the_same_modules():
 
 # ---- the order of imports
 
+MARKS = {"AutoModel": pytest.mark.medium}
+NAMES = [pytest.param(name, marks=MARKS.get(name, pytest.mark.slow)) for name in USES]
 
-@pytest.mark.parametrize("name", ["AutoModel", *(pytest.param(name, marks=pytest.mark.slow) for name in USES)])
+
+@pytest.mark.parametrize("name", NAMES)
 def test_elmo_is_known_if_transformers_is_imported_afterwards(folder, name):
     load(folder, "import elmo_hf", f"from transformers import {name}", use=USES[name])
 
 
-@pytest.mark.parametrize("name", ["AutoModel", *(pytest.param(name, marks=pytest.mark.slow) for name in USES)])
+@pytest.mark.parametrize("name", NAMES)
 def test_elmo_is_known_if_transformers_is_imported_before(folder, name):
     load(folder, f"from transformers import {name}", "import elmo_hf", use=USES[name])
 

@@ -124,6 +124,7 @@ def test_first_senses_answer_for_unseen_words():
     assert results.methods[:2] == ["most frequent sense", "first sense"]
 
 
+@pytest.mark.medium
 def test_first_senses_are_a_baseline_of_their_own():
     train = [SenseSentence(["bank"], [SenseInstance(0, 1, "bank", "noun", (sense,))]) for sense in ("b1", "b2", "b2")]
     test = [SenseSentence(["bank"], [SenseInstance(0, 1, "bank", "noun", (sense,))]) for sense in ("b1", "b2", "b1")]
@@ -184,6 +185,7 @@ def test_text_without_senses_is_refused():
         senses(toy_embedder(), text(1, 0), plain)
 
 
+@pytest.mark.medium
 def test_a_stopped_analysis_continues_to_the_same_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(layer_vectors, "BLOCK_TOKENS", 60)
     embedder, train, test = toy_embedder(), text(40, 0), text(20, 1)

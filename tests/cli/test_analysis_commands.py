@@ -117,6 +117,7 @@ def test_samples_says_which_head_is_trained_without_a_terminal_too(run, monkeypa
     assert "10 examples" not in output
 
 
+@pytest.mark.medium
 def test_layers_shows_mixes_and_similarities(run):
     output, results = outputs(run, "analyze", "layers", "folder", "folder", *LAYERS[2:])
     assert [mix["weights"] for mix in results["mixes"]["mixes"]] == [pytest.approx([1 / 3] * 3)] * 2

@@ -32,6 +32,7 @@ COMMANDS = {
     "predict": ["predict", "{head}", "{text}"],
     "space": ["space", "{model}", "--port", "0", "--no-browser"],
 }
+NAMES = [pytest.param(name, marks=pytest.mark.medium) if name == "space" else name for name in COMMANDS]
 WITHOUT_NUMBERS = ("predict", "space")  # what they print is no measurement
 # What the token encoder's weights are in each precision.
 WEIGHTS = {None: torch.float32, "fp32": torch.float32, "bf16": torch.bfloat16, "int8": "int8"}
@@ -119,7 +120,7 @@ def values(run, places, tmp_path) -> Callable[..., dict[str, np.ndarray]]:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_model_runs_in_the_precision_that_is_asked_for(values, ran, name, precision):
     expected = values(name)
     ran.clear()
@@ -135,7 +136,7 @@ def test_the_model_runs_in_the_precision_that_is_asked_for(values, ran, name, pr
         assert max(differences) > 0
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_model_runs_on_the_device_that_is_asked_for(values, ran, name):
     expected = values(name)
     assert set(filter(lambda kind: str(kind).startswith("cpu"), ran)) == {"cpu"}
@@ -147,7 +148,7 @@ def test_the_model_runs_on_the_device_that_is_asked_for(values, ran, name):
         np.testing.assert_allclose(actual[key], value, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_device_or_a_precision_that_there_is_not_is_one_line_before_work_begins(
     refused, values, places, name, tmp_path
 ):
@@ -162,7 +163,7 @@ def test_a_device_or_a_precision_that_there_is_not_is_one_line_before_work_begin
     assert not list(tmp_path.glob("out*"))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_weights_that_were_saved_as_int8_have_no_other_precision(refused, run, values, places, name, tmp_path):
     kind, saved = (ElmoForTokenClassification, "head") if name == "predict" else (ElmoForPreTraining, "model")
     kind.from_pretrained(places[saved]).quantize().save_pretrained(tmp_path / "int8")

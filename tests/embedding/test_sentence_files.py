@@ -30,6 +30,7 @@ def assert_same(library, embedder: ElmoEmbedder, pooling: str):
         np.testing.assert_allclose(library.encode(text), vector, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_the_library_gives_the_vectors_of_the_embedder_and_keeps_them_when_it_saves(pooling, tmp_path):
     embedder = toy_embedder()
@@ -42,6 +43,7 @@ def test_the_library_gives_the_vectors_of_the_embedder_and_keeps_them_when_it_sa
     assert_same(library, ElmoEmbedder.from_pretrained(tmp_path / "again"), pooling)
 
 
+@pytest.mark.medium
 def test_the_shipped_model_is_one_of_the_library_too():
     embedder = ElmoEmbedder.from_pretrained()
     assert_same(sentence_transformers.SentenceTransformer(default_model()), embedder, "mean")

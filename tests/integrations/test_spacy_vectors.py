@@ -48,6 +48,7 @@ def test_several_layers_are_concatenated(encoder, embedder, layers, indices):
         np.testing.assert_allclose(doc.tensor[rows], expected, atol=1e-6)
 
 
+@pytest.mark.medium
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=4))
 def test_any_tokens_are_aligned_and_whitespace_has_zeros(nlp, embedder, sentences):
     words = [word for sentence in sentences for word in sentence]

@@ -109,6 +109,7 @@ def test_embed_all_gives_a_vector_per_word_and_on_request_words_and_offsets(serv
         assert entry["embeddings"] == vectors
 
 
+@pytest.mark.medium
 def test_a_long_answer_comes_in_pieces(server, embedder):
     limits = ServingLimits(words=2**14, body_bytes=2**20)
     with running([embedding_model(limits=limits)], limits) as server:
