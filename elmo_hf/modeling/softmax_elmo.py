@@ -18,9 +18,7 @@ from transformers import initialization as init
 from .configuration_elmo import ElmoConfig
 from .products_elmo import at_least_fp32, linear, needs_gradient, round_up_rows, uses_plain_engine, without_autocast
 
-# The size of a chunk's logits. A chunk has at least `MIN_ROWS_PER_CHUNK` rows, since smaller products are slow.
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
-MIN_ROWS_PER_CHUNK = 256
 IGNORED = -100  # the label that PyTorch's cross-entropy ignores
 
 
@@ -33,20 +31,23 @@ def chunked_loss(
 
     Args:
         formula: Returns the summed loss of some rows.
-        rows: Tensors with one entry per prediction, `(predictions, ...)`.
+        rows: Tensors with one entry per prediction, `(predictions, ...)`. The first is the input of the products.
         shared: Tensors that every prediction needs.
         width: Logits per prediction.
     """
-    size = _rows_per_chunk(width)
+    size = _rows_per_chunk(width, rows[0].shape[1])
     if uses_plain_engine() or not needs_gradient(*rows, *shared):
         chunks = zip(*(tensor.split(size) for tensor in rows), strict=True)
         return sum((formula(*chunk, *shared) for chunk in chunks), shared[0].new_zeros(()))
     return _ChunkedLoss.apply(formula, size, len(rows), *rows, *shared)
 
 
-def _rows_per_chunk(width: int) -> int:
-    """The number of predictions per chunk. `width`: logits per prediction."""
-    return max(LOGIT_BYTES_PER_CHUNK // (4 * width), MIN_ROWS_PER_CHUNK)
+def _rows_per_chunk(width: int, inputs: int) -> int:
+    """
+    The number of predictions per chunk, of `inputs` values and `width` logits each. It is at least `inputs`: with
+    fewer, the gradient of the weight, which is added up over the chunks, would be larger than the logits.
+    """
+    return max(LOGIT_BYTES_PER_CHUNK // (4 * width), inputs)
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -103,7 +104,7 @@ def linear_log_probs(
     hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> torch.Tensor:
     """Each label's log-probability under a full softmax over `hidden @ weight.T + bias`, `(predictions,)`."""
-    size = _rows_per_chunk(len(bias))
+    size = _rows_per_chunk(*weight.shape)
     chunks = zip(hidden.split(size), labels.split(size), strict=True)
     return torch.cat(
         [

@@ -39,8 +39,7 @@ def predictions(rows: int, vocab_size: int = VOCAB, size: int = SIZE, seed: int 
 
 
 def rows_per_chunk(monkeypatch, rows: int):
-    monkeypatch.setattr(softmax_elmo, "LOGIT_BYTES_PER_CHUNK", 1)
-    monkeypatch.setattr(softmax_elmo, "MIN_ROWS_PER_CHUNK", rows)
+    monkeypatch.setattr(softmax_elmo, "_rows_per_chunk", lambda width, inputs: rows)
 
 
 # ---- The plain formulas, for autograd.
