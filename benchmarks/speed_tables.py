@@ -78,7 +78,7 @@ def int8(results: dict[str, Any]) -> str:
 
 
 def speed(inference: dict[str, Any], pretraining: dict[str, Any]) -> str:
-    """Three lines for the README: words per second, and how many times as fast as what users ran before."""
+    """Three lines for the README: tokens per second, and how many times as fast as what users ran before."""
 
     def cell(seconds: dict[str, list[float]], ours: str, theirs: str) -> str:
         return f"{median(ratios(seconds[ours], seconds[theirs])):.1f}x" if theirs in seconds else "–"
@@ -91,10 +91,10 @@ def speed(inference: dict[str, Any], pretraining: dict[str, Any]) -> str:
             times = [cell(seconds, "fp32", "allennlp"), cell(seconds, "fp32", "tensorflow"), "–"]
             rows.append([f"embedding, {SIZE_NAMES[result['size']]}, 32 sentences per batch", words, *times])
     (result,) = (result for result in pretraining["results"] if result["size"] == "small")
-    words = f"{result['words'] / median(result['seconds']['ours']):,.0f}"
+    words = f"{median([result['words'] / seconds for seconds in result['seconds']['ours']]):,.0f}"
     times = ["–", cell(result["seconds"], "ours", "simple_elmo"), cell(result["seconds"], "ours", "plain")]
     rows.append([f"pretraining, {SIZE_NAMES['small']}", words, *times])
-    header = ["task", "words per second", "against AllenNLP", "against TensorFlow", "against a plain PyTorch loop"]
+    header = ["task", "tokens per second", "against AllenNLP", "against TensorFlow", "against a plain PyTorch loop"]
     return markdown(header, rows) + footnote(inference)
 
 

@@ -16,7 +16,6 @@ from ..runtime.precisions import Precision
 from .example_columns import classification_columns, tagging_columns
 from .parameters import (
     Model,
-    NewFolder,
     bad_parameters,
     parse_assignments,
     quiet_transformers,
@@ -98,6 +97,15 @@ Seeds = Annotated[
         show_default=False,
     ),
 ]
+RunFolder = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        help="Folder of the run, which holds the model when the training is done; new or empty, unless --resume is "
+        "given.",
+        show_default=False,
+    ),
+]
 Resume = Annotated[
     bool,
     typer.Option(
@@ -144,7 +152,7 @@ def finetune_group(context: typer.Context):
 
 def _train(
     context: typer.Context,
-    out: NewFolder,
+    out: RunFolder,
     train: Train = None,
     dev: Dev = None,
     test: Test = None,
@@ -252,13 +260,17 @@ def finetune_classification(
         str | None,
         typer.Option(
             help="Column that holds the text: a name, or for .csv and .tsv without a header line a number counted from "
-            "0. Default: text, sentence, or the first of a pair of usual names.",
+            "0. Default: text, sentence, sentence1, premise, question or question1.",
             show_default=False,
         ),
     ] = None,
     pair_column: Annotated[
         str | None,
-        typer.Option(help="Column that holds the second text of a pair: a name or a number.", show_default=False),
+        typer.Option(
+            help="Column that holds the second text of a pair: a name or a number. Default: text_pair, pair, "
+            "sentence2, hypothesis or question2, if there is one.",
+            show_default=False,
+        ),
     ] = None,
     label_column: Annotated[
         str | None,

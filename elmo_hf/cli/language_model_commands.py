@@ -64,7 +64,7 @@ def score(
     precision: Precision = None,
 ):
     """
-    Print the log-probabilities of lines or words.
+    Print the natural log-probabilities of lines or words.
 
     The columns are forward, backward, both, and the number of predicted tokens. With --format surprisal they are the
     surprisals of each word.

@@ -256,7 +256,7 @@ READS = {
     "classification": ("text", "jsonl", "csv", "tsv", "dataset"),
     "roles": ("text", "conll", "jsonl", "dataset"),
     "coreference": ("text", "conll", "jsonl", "dataset"),
-    "question-answering": ("jsonl", "dataset"),
+    "question-answering": ("json", "jsonl", "dataset"),
 }
 # The tasks of an option, and what a model of another task does.
 TASK_OPTIONS = {
