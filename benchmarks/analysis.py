@@ -50,7 +50,7 @@ def commands(corpora: Path, work: Path, shares: str = SHARES) -> dict[str, list[
     """The arguments of `elmo-hf analyze`, by the name of the analysis."""
     ewt = [str(corpora / "ud-english-ewt" / f"en_ewt-ud-{part}.conllu") for part in ("train", "dev", "test")]
     semcor, heldout = corpora / "wsd-semcor" / SEMCOR, corpora / "english" / "heldout.txt.xz"
-    tuned = [heads_folder(work, float(share)) for share in shares.split(",")] + [work / SLOW]
+    tuned = [heads_folder(work, float(share)) for share in shares.split(",")]
     return {
         "senses": [str(semcor), "--test-share", "0.2", "--seed", "1"],
         "probe": [*ewt, *SEEDS],

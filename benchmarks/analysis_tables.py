@@ -37,7 +37,7 @@ def senses(results: dict[str, Any]) -> str:
     table = markdown(["method", *groups, "paper"], rows)
     if "seconds" not in results:
         return table
-    return f"{table}\n(It took {results['seconds'] / 60:.0f} minutes; {results['processor']}.)\n"
+    return f"{table}\n(It took {results['seconds']:.0f} seconds; {results['processor']}.)\n"
 
 
 def probe(results: dict[str, Any]) -> str:

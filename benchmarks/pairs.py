@@ -43,7 +43,8 @@ def main():
             if str(seed) in accuracies:
                 continue
             inputs, fields = HEADS[head]
-            result = run(setup._replace(fields=setup.fields | fields), inputs, None, seed, layers, int8=False)
+            changed = setup._replace(fields=setup.fields | fields)
+            result = run(changed, default_model(), inputs, None, seed, layers, int8=False)
             accuracies[str(seed)] = round(100 * result["metric"], 2)
             print(f"{head}, seed {seed}: {accuracies[str(seed)]}", flush=True)
             options.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")

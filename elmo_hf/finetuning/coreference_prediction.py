@@ -8,6 +8,7 @@ import torch
 from ..data.coreference import CoreferenceDocument
 from ..modeling.modeling_coreference_elmo import ElmoForCoreference
 from ..modeling.tokenization_elmo import ElmoTokenizer
+from .prediction import refuse_training
 from .tasks import CoreferenceTask, clusters_of
 
 
@@ -16,6 +17,7 @@ def predict_clusters(
     model: ElmoForCoreference, tokenizer: ElmoTokenizer, documents: Iterable[CoreferenceDocument]
 ) -> Iterator[CoreferenceDocument]:
     """Yields the documents with their clusters, in order, one at a time."""
+    refuse_training(model)
     task = CoreferenceTask()
     for document in documents:
         clusters = []

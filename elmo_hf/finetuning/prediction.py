@@ -9,7 +9,7 @@ import torch
 
 from ..data.roles import RoleSentence
 from ..data.squad import Question
-from ..errors import ModelError
+from ..errors import ModelError, TextError
 from ..modeling.configuration_elmo import HEADS, ElmoConfig
 from ..modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
 from ..modeling.modeling_question_answering_elmo import ElmoForQuestionAnswering, answer_batch
@@ -106,7 +106,14 @@ def predict_scored_tags(
             for words, row, scored in zip(batch, labels, scores, strict=True)
         ]
 
+    refuse_training(model)
     return in_batches(sentences, answer, len, batch_size, lambda words: (TaggedSentence(words, []), []))
+
+
+def refuse_training(model: Any):
+    """Raises an error for a model in training mode."""
+    if model.training:
+        raise ModelError("The model is in training mode, where dropout changes its output: call model.eval() first.")
 
 
 def predict_labels(
@@ -120,14 +127,20 @@ def predict_labels(
     kind = model.config.problem_type
 
     def answer(batch: list[LabelledText]) -> list[LabelledResult]:
-        pairs = [example.pair or "" for example in batch] if model.config.text_pairs else None
+        pairs = [str(example.pair) for example in batch] if model.config.text_pairs else None
         inputs = tokenizer([example.text for example in batch], pairs, padding=True, return_tensors="pt")
         logits = model(**inputs.to(model.device)).logits.float()
         return [_result(example, row, names, kind) for example, row in zip(batch, logits, strict=True)]
 
     def length(example: LabelledText) -> int:
-        return len(tokenizer.tokenize(example.text, example.pair))
+        words = len(tokenizer.tokenize(example.text, example.pair))
+        if words and model.config.text_pairs and example.pair is None:
+            raise TextError(f"The model classifies pairs of texts, and {example.text!r:.60} has no second text.")
+        if words and not model.config.text_pairs and example.pair is not None:
+            raise TextError(f"The model classifies single texts, and {example.text!r:.60} is one of a pair.")
+        return words
 
+    refuse_training(model)
     return in_batches(texts, answer, length, batch_size, lambda example: LabelledResult(example, None, {}))
 
 
@@ -212,4 +225,5 @@ __all__ = [
     "predict_labels",
     "predict_scored_tags",
     "predict_tags",
+    "refuse_training",
 ]

@@ -11,7 +11,7 @@ from transformers import BatchEncoding, EvalPrediction
 from ..data.squad import Question, read_squad
 from ..errors import TextError
 from ..modeling.configuration_elmo import ElmoConfig
-from ..modeling.modeling_question_answering_elmo import ContextWords, best_spans, split_text, windows
+from ..modeling.modeling_question_answering_elmo import ContextWords, best_spans, context_words, windows
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from .answer_metrics import answer_metrics
 from .task import IGNORED, Task
@@ -51,12 +51,12 @@ class QuestionAnsweringTask(Task):
         for context in dict.fromkeys(example.context for example in examples):
             yield from self._context(context, tokenizer).words
         for example in examples:
-            yield from split_text(tokenizer, example.question).words
+            yield from context_words(tokenizer, example.question).words
 
     def _context(self, text: str, tokenizer: ElmoTokenizer) -> ContextWords:
         """The words of a context. Many questions share it, so that it is split once."""
         if text not in self._split:
-            self._split[text] = split_text(tokenizer, text)
+            self._split[text] = context_words(tokenizer, text)
         return self._split[text]
 
     def features(self, example: Question, tokenizer: ElmoTokenizer) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class QuestionAnsweringTask(Task):
 
     def _window(self, example: Question, start: int, tokenizer: ElmoTokenizer) -> dict[str, Any]:
         """The features of a question and the words of its context from `start`, as many as are read at once."""
-        question, whole = split_text(tokenizer, example.question).words, self._context(example.context, tokenizer)
+        question, whole = context_words(tokenizer, example.question).words, self._context(example.context, tokenizer)
         place = slice(start, start + MAX_CONTEXT)
         context = ContextWords(whole.words[place], whole.spans[place])
         length = len(question) + len(context.words) + 4

@@ -11,7 +11,7 @@ from ..errors import ModelError, TextError, did_you_mean
 from ..modeling.modeling_heads_elmo import ElmoForTokenClassification
 from ..modeling.modeling_roles_elmo import ElmoForSemanticRoles
 from ..modeling.tokenization_elmo import ElmoTokenizer
-from .prediction import in_batches, predict_tags
+from .prediction import in_batches, predict_tags, refuse_training
 from .tasks import mark_predicates
 
 MARKED = re.compile(r"\*\*(.+?)\*\*")
@@ -112,6 +112,7 @@ def predict_roles(
     def length(sentence: RoleSentence) -> int:
         return len(sentence.words) if sentence.predicates else 0
 
+    refuse_training(model)
     return in_batches(sentences, answer, length, batch_size, lambda sentence: sentence._replace(tags=[]))
 
 

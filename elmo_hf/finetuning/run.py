@@ -24,7 +24,7 @@ from ..modeling.layer_cache_elmo import ElmoLayerCache
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import Records, is_made_here, write_card
 from ..runtime.extras import require
-from ..runtime.locks import RunLock
+from ..runtime.locks import LOCK, RunLock
 from ..runtime.manifests import MANIFEST, is_intact, write_manifest
 from ..runtime.processes import shut_down, this_process
 from ..runtime.run_records import FINETUNING as RUN
@@ -47,7 +47,7 @@ class TaskData:
 
     Args:
         train, dev, test: Files or datasets. The test data are optional.
-        options: The options of `read_tagged` or `read_labelled`.
+        options: The options of the task's reader, such as `read_tagged`.
         max_train: The maximum number of training examples, chosen at random. The choice does not depend on the seed,
             and a smaller choice is part of a larger one.
         train_share: The share of the training examples to use, above 0 and at most 1.
@@ -163,9 +163,11 @@ class FinetuningRun:
         first = self._prepare(folder, splits, task, self._all_seeds()[0])  # raises errors before the folder is created
         if process.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
-            _write_json(folder / RUN, self.description())
-        process.wait_for_everyone()
         with _locked(folder):
+            if process.is_main_process:
+                _refuse_begun(folder)  # another process may have begun one since the first look
+                _write_json(folder / RUN, self.description())
+            process.wait_for_everyone()
             return self._train(folder, splits, task, first)
 
     @classmethod
@@ -397,9 +399,13 @@ def _task_class(name: str) -> type[Task]:
 
 
 def _refuse_run(folder: Path):
+    _refuse_begun(folder)
+    refuse_used(folder, ignored=LOCK)
+
+
+def _refuse_begun(folder: Path):
     if (folder / RUN).exists():
         raise RunError(f"{folder} already holds a run: continue with --resume, or name another folder.")
-    refuse_used(folder)
 
 
 def _write_json(path: Path, values: dict[str, Any]):

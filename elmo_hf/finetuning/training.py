@@ -128,8 +128,6 @@ class HeadTrainer:
         self.folder, self._filling_seconds = Path(folder), 0.0
         config = model.config
         self._keeps_layers = config.freeze_bilm and config.elmo_places != "none" and settings.cache != "no"
-        if self._keeps_layers and model.layer_cache is None:
-            model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
         self._datasets = Examples(train, task, tokenizer), Examples(dev, task, tokenizer, evaluated=True)
         self._evaluated = self._datasets[1]  # in the order of the predictions
         groups = model.param_groups(
@@ -157,6 +155,8 @@ class HeadTrainer:
         self.trainer.remove_callback(transformers.PrinterCallback)
         # The Trainer's own sampler shuffles; the metrics of some tasks need to know which prediction belongs to what.
         cast(Any, self.trainer)._get_eval_sampler = SequentialSampler
+        if self._keeps_layers and model.layer_cache is None:  # last: it creates a folder
+            model.cache_layers(str(self.folder / LAYERS) if settings.cache == "disk" else None)
 
     def _arguments(self, settings: FinetuningSettings, examples: int) -> transformers.TrainingArguments:
         batch_size, epochs = cast(int, settings.batch_size), cast(int, settings.epochs)

@@ -6,7 +6,6 @@ heads, and the registry of the model classes.
 
 import copy
 import itertools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -549,8 +548,7 @@ class ElmoConfig(PreTrainedConfig):
             overrides: Config fields that replace those of the options.
         """
         if isinstance(options, (str, os.PathLike)):
-            with open(options, encoding="utf-8") as file:
-                options = json.load(file)
+            options = read_json_object(options)
         if not isinstance(options, Mapping):
             raise ValueError(f"biLM options should be a JSON object, found {type(options).__name__}.")
         try:

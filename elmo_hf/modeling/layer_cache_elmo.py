@@ -11,9 +11,8 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
-from .pooling_elmo import ElmoSentences
+from .pooling_elmo import ElmoSentences, number_segments
 
 FINGERPRINT, DATA, INDEX, TEMPORARY = "bilm.json", ".layers", ".index", ".tmp"
 SUFFIXES = (DATA, INDEX, TEMPORARY)
@@ -40,10 +39,10 @@ class ElmoLayerCache:
     def __init__(self, elmo: Any, folder: str | os.PathLike | None = None, max_bytes: int | None = None):
         _check_frozen(elmo)
         self.elmo, self.max_bytes = elmo, max_bytes
-        self.num_bytes = 0
         self._fingerprint, self._versions = bilm_fingerprint(elmo), self._weight_versions()
         self._memory: dict[bytes, torch.Tensor] = {}
         self._files = None if folder is None else _LayerFiles(Path(folder), self._fingerprint)
+        self.num_bytes = 0 if self._files is None else sum(length for _, _, length in self._files.spans.values())
 
     def __len__(self) -> int:
         return len(self._memory if self._files is None else self._files.spans)
@@ -64,10 +63,7 @@ class ElmoLayerCache:
         self._check_weights()
         if segments is None or not bool(mask.any()):
             return self._rows(input_ids, char_ids, mask)
-        rows = ElmoSentences.of(mask)
-        is_new = rows.gather(segments).diff(dim=1) != 0  # as in the biLM, a text begins where the segment changes
-        text_ids = functional.pad(is_new.cumsum(dim=1), (1, 0))  # (batch, longest)
-        texts = ElmoSentences.of(mask, rows.scatter(text_ids), int(text_ids[rows.mask].max()) + 1)
+        texts = ElmoSentences.of(mask, *number_segments(segments, mask))
         ids = [None if given is None else texts.gather(given) for given in (input_ids, char_ids)]
         return tuple(texts.scatter(layer) for layer in self._rows(ids[0], ids[1], texts.mask))
 
@@ -124,7 +120,7 @@ class ElmoLayerCache:
         """Caches the sentences of a batch, each `(layers, words, hidden_size)`, until `max_bytes` is reached."""
         accepted = {}
         for key, layers in batch.items():
-            size = layers.numel() * layers.element_size()
+            size = layers.numel() * (layers.element_size() if self._files is None else 4)  # files hold fp32
             if self.max_bytes is None or self.num_bytes + size <= self.max_bytes:
                 self.num_bytes += size
                 accepted[key] = layers
@@ -155,16 +151,17 @@ class _LayerFiles:
         self.spans: dict[bytes, tuple[BinaryIO, int, int]] = {}  # key → file, start, bytes
         for path in sorted(folder.glob(f"*{INDEX}")):
             self._read_index(path)
-        name = uuid.uuid4().hex
-        self._data = open(folder / f"{name}{DATA}", "w+b")  # noqa: SIM115  (open as long as the cache)
-        self._index = open(folder / f"{name}{INDEX}", "wb")  # noqa: SIM115
+        self._folder = folder
+        self._own: tuple[BinaryIO, BinaryIO] | None = None  # this process's data and index, from the first sentence on
         self._end = 0
 
     def _read_index(self, path: Path):
         """Reads another process's entries, except an incomplete last one and those whose data is incomplete."""
-        data = open(path.with_suffix(DATA), "rb")  # noqa: SIM115
-        size = os.fstat(data.fileno()).st_size
         content = path.read_bytes()
+        if len(content) < ENTRY_SIZE:
+            return
+        data = open(path.with_suffix(DATA), "rb")  # noqa: SIM115  (open as long as the cache)
+        size = os.fstat(data.fileno()).st_size
         for place in range(0, len(content) - ENTRY_SIZE + 1, ENTRY_SIZE):
             entry = content[place : place + ENTRY_SIZE]
             start, length = np.frombuffer(entry[KEY_SIZE:], dtype="<u8").tolist()
@@ -179,16 +176,22 @@ class _LayerFiles:
 
     def write(self, batch: dict[bytes, torch.Tensor]):
         """Writes sentences. If the process is killed, an incomplete batch is ignored when the folder is read."""
+        if not batch:
+            return
+        if self._own is None:
+            path = self._folder / uuid.uuid4().hex
+            self._own = open(f"{path}{DATA}", "w+b"), open(f"{path}{INDEX}", "wb")  # noqa: SIM115
+        data, index = self._own
         entries = []
         for key, layers in batch.items():
             values = layers.float().cpu().contiguous().numpy().tobytes()
-            self._data.write(values)
+            data.write(values)
             entries.append(key + np.array([self._end, len(values)], dtype="<u8").tobytes())
-            self.spans[key] = self._data, self._end, len(values)
+            self.spans[key] = data, self._end, len(values)
             self._end += len(values)
-        self._data.flush()  # before the index refers to it
-        self._index.write(b"".join(entries))
-        self._index.flush()
+        data.flush()  # before the index refers to it
+        index.write(b"".join(entries))
+        index.flush()
 
 
 def _check_frozen(elmo: nn.Module):

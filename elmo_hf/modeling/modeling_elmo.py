@@ -20,7 +20,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 from .checks_elmo import check_integers, check_range, check_segments, check_shape, refuse_attentions
 from .configuration_elmo import ElmoConfig, check_mixer_weights
 from .lstm_elmo import ElmoPacking, ElmoRecurrentLayer, ElmoStates
-from .pooling_elmo import NO_SENTENCE_POOLING, ElmoPooling, ElmoSentencePooling, word_mask
+from .pooling_elmo import NO_SENTENCE_POOLING, ElmoSentencePooling, pool, word_mask
 from .pretrained_elmo import DIRECTIONS, NO_WORD_TABLE, ElmoPreTrainedModel
 from .products_elmo import packed_weights
 from .quantization_elmo import NO_TRAINING
@@ -178,7 +178,6 @@ class ElmoModel(ElmoPreTrainedModel):
     Args:
         config ([`ElmoConfig`]): The model's sizes.
         add_mixer (`bool`): Whether `last_hidden_state` is the mix of the layers; otherwise it is the top layer.
-        add_sentence_pooling (`bool`): Whether the model has the sentence pooling of the config, if that has one.
 
     Example:
 
@@ -191,7 +190,7 @@ class ElmoModel(ElmoPreTrainedModel):
     torch.Size([1, 11, 1024])
     ```"""
 
-    def __init__(self, config: ElmoConfig, add_mixer: bool = True, add_sentence_pooling: bool = True):
+    def __init__(self, config: ElmoConfig, add_mixer: bool = True):
         super().__init__(config)
         self.token_encoder = ElmoTokenEncoder(config)
         self.layers = nn.ModuleList(ElmoRecurrentLayer(config, index) for index in range(config.num_hidden_layers))
@@ -201,7 +200,7 @@ class ElmoModel(ElmoPreTrainedModel):
                 config.num_hidden_layers + 1, config.mixer_weights, config.mixer_layer_norm, config.mixer_dropout
             )
         self.sentence_pooling = None
-        if add_sentence_pooling and config.sentence_layers is not None:
+        if config.sentence_layers is not None:
             self.sentence_pooling = ElmoSentencePooling(config)
         self.post_init()
 
@@ -446,14 +445,17 @@ class ElmoModel(ElmoPreTrainedModel):
         if input_ids is None:
             raise ValueError("The words of a sentence are weighted by their ids: give `input_ids`.")
         bilm = self.run_bilm(input_ids, char_ids, attention_mask, token_type_ids=token_type_ids)
+        check_shape("input_ids", input_ids, tuple(bilm.mask.shape))
+        check_integers("input_ids", input_ids)
+        if input_ids.numel() and int(input_ids.min()) < 0:
+            raise ValueError(f"`input_ids` must be 0 or more, found {int(input_ids.min())}.")
         is_word = word_mask(self.config, input_ids, char_ids, bilm.mask)
         return self.sentence_pooling(bilm.layers, input_ids, is_word).to(self._weight_dtype)
 
     def _pooled(self, kind: str, input_ids, char_ids, attention_mask, token_type_ids) -> torch.Tensor:
         output = self(input_ids, char_ids, attention_mask, token_type_ids=token_type_ids, return_dict=True)
         mask = self._mask(input_ids, char_ids, attention_mask, None)
-        words = output.last_hidden_state
-        return ElmoPooling(kind, words.shape[-1])(words, word_mask(self.config, input_ids, char_ids, mask))
+        return pool(output.last_hidden_state, kind, word_mask(self.config, input_ids, char_ids, mask))
 
 
 class ElmoForPreTraining(ElmoPreTrainedModel):

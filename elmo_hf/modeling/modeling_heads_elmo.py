@@ -7,6 +7,7 @@ A new head is a subclass of [`ElmoTaskModel`], here or in a file of its own, and
 configuration_elmo.py.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from .configuration_elmo import ElmoConfig
 from .esim_elmo import ElmoEsim
 from .layer_cache_elmo import ElmoLayerCache
 from .modeling_elmo import ElmoMixer, ElmoModel
-from .pooling_elmo import ElmoPooling, ElmoSentences, word_mask
+from .pooling_elmo import ElmoPooling, ElmoSentences, number_segments, word_mask
 from .pretrained_elmo import ElmoPreTrainedModel
 from .products_elmo import autocast_dtype, product_dtype
 from .task_layers_elmo import (
@@ -83,9 +84,12 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     accepts_loss_kwargs = True
 
     def __init__(self, config: ElmoConfig):
+        if config.sentence_layers is not None:  # a head has no sentence pooling, and its config must not promise one
+            config = copy.deepcopy(config)
+            config.sentence_layers = config.sentence_size = None
         super().__init__(config)
         if config.elmo_places != "none":
-            self.elmo = ElmoModel(config, add_mixer=False, add_sentence_pooling=False)
+            self.elmo = ElmoModel(config, add_mixer=False)
         self.layer_cache: ElmoLayerCache | None = None
         self.input_mixer = self._mixer() if config.elmo_places in ("input", "both") else None
         self.output_mixer = self._mixer() if config.elmo_places in ("output", "both") else None
@@ -357,13 +361,9 @@ class ElmoForTokenClassification(ElmoTaskModel):
         self, input_ids, char_ids, mask, segments, labels, output_hidden_states, num_items, predicates=None
     ) -> ElmoTokenClassifierOutput:
         """The rest of `forward`. `predicates` `(batch, words)`: true for predicates, if the head marks them."""
-        num_segments = 1
         layers = self._bilm_layers(input_ids, char_ids, mask, segments)  # (batch, words, hidden_size) each
         is_word = word_mask(self.config, input_ids, char_ids, mask)  # (batch, words), without boundaries
-        if segments is not None:
-            values, segments = segments.unique(return_inverse=True)
-            num_segments = len(values)
-        sentences = ElmoSentences.of(is_word, segments, num_segments)
+        sentences = ElmoSentences.of(is_word, *((None, 1) if segments is None else number_segments(segments, mask)))
 
         gathered = [sentences.gather(layer) for layer in layers]  # (sentences, longest, hidden_size) each
         marks = None if predicates is None else self._marks(sentences.gather(predicates))
@@ -542,14 +542,15 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         return pooled
 
     def _check_pairs(self, segments: torch.Tensor | None, mask: torch.Tensor):
-        has_pairs = segments is not None and bool((segments[mask] == 1).any())
+        is_second = torch.zeros_like(mask) if segments is None else (segments == 1) & mask  # (batch, words)
         if segments is not None and bool(((segments[mask] < 0) | (segments[mask] > 1)).any()):
             raise ValueError("`token_type_ids` must be 0 and 1, for the first and the second text of a pair.")
-        if self.config.text_pairs and not has_pairs and bool(mask.any()):
+        if self.config.text_pairs and bool((mask.any(dim=1) & ~is_second.any(dim=1)).any()):
             raise ValueError(
-                "This model classifies pairs of texts: give both, as tokenizer(text, text_pair), and `token_type_ids`."
+                "This model classifies pairs of texts: give both, as tokenizer(text, text_pair), and `token_type_ids`, "
+                "which are 1 in the second text of each row."
             )
-        if has_pairs and not self.config.text_pairs:
+        if bool(is_second.any()) and not self.config.text_pairs:
             raise ValueError(
                 "This model classifies single texts, and these are pairs: load it with text_pairs=True, and train it."
             )

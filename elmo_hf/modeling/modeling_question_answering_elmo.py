@@ -9,7 +9,8 @@ are LSTMs here, and GRUs there.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -238,8 +239,8 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             return torch.zeros_like(mask, dtype=torch.long)  # a batch without words
         if bool(((segments[mask] < 0) | (segments[mask] > 1)).any()):
             raise ValueError("`token_type_ids` must be 0 for the question and 1 for the context.")
-        if bool(mask.any()) and not bool((segments[mask] == 1).any()):
-            raise ValueError(f"There is no context (`token_type_ids` is never 1): {remedy}")
+        if bool((mask.any(dim=1) & ~((segments == 1) & mask).any(dim=1)).any()):
+            raise ValueError(f"There is a row without a context (`token_type_ids` is never 1): {remedy}")
         return segments
 
     def _read(self, part: ElmoSentences, layers: Sequence[torch.Tensor], input_ids) -> torch.Tensor:
@@ -339,8 +340,8 @@ class ContextWords(NamedTuple):
     spans: list[tuple[int, int]]
 
 
-def split_text(tokenizer: Any, text: str) -> ContextWords:
-    """Splits a text into words."""
+def context_words(tokenizer: Any, text: str) -> ContextWords:
+    """The words of a text, and their spans in its characters."""
     spans = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     spans = [(int(start), int(end)) for start, end in spans if end > start]
     return ContextWords([text[start:end] for start, end in spans], spans)
@@ -415,7 +416,7 @@ def answer_batch(
             "`n_best` and `batch_size` must be 1 or more, and `stride` less than `max_words`, found "
             f"n_best={n_best}, batch_size={batch_size}, max_words={max_words}, stride={stride}."
         )
-    split = {text: split_text(tokenizer, text) for text in {*questions, *contexts}}
+    split = {text: context_words(tokenizer, text) for text in {*questions, *contexts}}
     parts = [
         window
         for question, context in enumerate(contexts)
@@ -424,11 +425,12 @@ def answer_batch(
     ]
     logits_of: list[list[tuple[Window, _Logits]]] = [[] for _ in questions]
     order = sorted(range(len(parts)), key=lambda place: len(parts[place].words))
-    for start in range(0, len(order), batch_size):
-        batch = [parts[place] for place in order[start : start + batch_size]]
-        asked = [split[questions[window.question]].words for window in batch]
-        for window, logits in zip(batch, _run(model, tokenizer, asked, batch), strict=True):
-            logits_of[window.question].append((window, logits))
+    with _evaluation_mode(model):
+        for start in range(0, len(order), batch_size):
+            batch = [parts[place] for place in order[start : start + batch_size]]
+            asked = [split[questions[window.question]].words for window in batch]
+            for window, logits in zip(batch, _run(model, tokenizer, asked, batch), strict=True):
+                logits_of[window.question].append((window, logits))
     return [
         _answers(windows_of, context, split[context], model.config.max_answer_words, n_best)
         for windows_of, context in zip(logits_of, contexts, strict=True)
@@ -442,8 +444,20 @@ class _Logits(NamedTuple):
     nothing: torch.Tensor | None
 
 
+@contextmanager
+def _evaluation_mode(model: Any) -> Generator[None]:
+    """Puts a model into evaluation mode inside the `with` block. A model that is in it keeps its packed weights."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        yield
+    finally:
+        if was_training:
+            model.train()
+
+
 def _run(model: Any, tokenizer: Any, asked: list[list[str]], batch: list[Window]) -> list[_Logits]:
-    training = model.training
     inputs = tokenizer(
         asked,
         [window.words for window in batch],
@@ -452,10 +466,7 @@ def _run(model: Any, tokenizer: Any, asked: list[list[str]], batch: list[Window]
         padding_side="right",
         return_tensors="pt",
     )
-    try:
-        output = model.eval()(**inputs.to(model.device))
-    finally:
-        model.train(training)
+    output = model(**inputs.to(model.device))
     logits = torch.stack([output.start_logits, output.end_logits], dim=1).float().cpu()  # (batch, 2, words)
     results = []
     for row, question, window in zip(logits, asked, batch, strict=True):
@@ -498,6 +509,6 @@ __all__ = [
     "Span",
     "answer_batch",
     "best_spans",
-    "split_text",
+    "context_words",
     "windows",
 ]

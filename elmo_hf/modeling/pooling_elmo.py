@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.nn import functional
 from transformers import initialization as init
 
 from .configuration_elmo import ElmoConfig
@@ -98,6 +99,23 @@ class ElmoSentences:
         batch = vectors.new_zeros(self.batch_shape.numel(), *vectors.shape[2:])
         batch[self.positions[self.mask]] = vectors[self.mask]
         return batch.unflatten(0, self.batch_shape)
+
+
+def number_segments(segments: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """
+    Numbers the segments of each row: as in the biLM, a new one begins where the value changes from word to word.
+
+    Args:
+        segments: `(batch, words)`, any integers.
+        mask: `(batch, words)`, true for words and boundaries.
+
+    Returns:
+        The number of each word's segment `(batch, words)`, from 0, and the largest number of segments in a row.
+    """
+    rows = ElmoSentences.of(mask)
+    is_new = rows.gather(segments).diff(dim=1) != 0
+    numbers = functional.pad(is_new.cumsum(dim=1), (1, 0)).masked_fill(~rows.mask, 0)
+    return rows.scatter(numbers), int(numbers.max()) + 1 if numbers.numel() else 1
 
 
 # ---- Pooling
@@ -339,6 +357,7 @@ __all__ = [
     "ElmoSentencePooling",
     "ElmoSentences",
     "PoolingAccumulator",
+    "number_segments",
     "pool",
     "word_mask",
 ]

@@ -19,6 +19,7 @@ from .configuration_elmo import ElmoConfig
 from .products_elmo import at_least_fp32, linear, needs_gradient, round_up_rows, uses_plain_engine, without_autocast
 
 LOGIT_BYTES_PER_CHUNK = 8 * 2**20
+MIN_ROWS_PER_CHUNK = 64  # smaller products are slow
 IGNORED = -100  # the label that PyTorch's cross-entropy ignores
 
 
@@ -35,19 +36,20 @@ def chunked_loss(
         shared: Tensors that every prediction needs.
         width: Logits per prediction.
     """
-    size = _rows_per_chunk(width, rows[0].shape[1])
-    if uses_plain_engine() or not needs_gradient(*rows, *shared):
+    learns = needs_gradient(*rows, *shared)
+    size = _rows_per_chunk(width, rows[0].shape[1] if learns else MIN_ROWS_PER_CHUNK)
+    if uses_plain_engine() or not learns:
         chunks = zip(*(tensor.split(size) for tensor in rows), strict=True)
         return sum((formula(*chunk, *shared) for chunk in chunks), shared[0].new_zeros(()))
     return _ChunkedLoss.apply(formula, size, len(rows), *rows, *shared)
 
 
-def _rows_per_chunk(width: int, inputs: int) -> int:
+def _rows_per_chunk(width: int, least: int) -> int:
     """
-    The number of predictions per chunk, of `inputs` values and `width` logits each. It is at least `inputs`: with
-    fewer, the gradient of the weight, which is added up over the chunks, would be larger than the logits.
+    The number of predictions per chunk, `least` or more, of `width` logits each. In training, `least` is the number of
+    inputs: with fewer rows, the gradient of the weight, which is added up over the chunks, is larger than the logits.
     """
-    return max(LOGIT_BYTES_PER_CHUNK // (4 * width), inputs)
+    return max(LOGIT_BYTES_PER_CHUNK // (4 * width), least)
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -104,7 +106,7 @@ def linear_log_probs(
     hidden: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> torch.Tensor:
     """Each label's log-probability under a full softmax over `hidden @ weight.T + bias`, `(predictions,)`."""
-    size = _rows_per_chunk(*weight.shape)
+    size = _rows_per_chunk(len(bias), MIN_ROWS_PER_CHUNK)
     chunks = zip(hidden.split(size), labels.split(size), strict=True)
     return torch.cat(
         [

@@ -190,7 +190,7 @@ class SpelledVocabulary:
         return self._rows[ids]
 
 
-def distinct_rows(words: Sequence[str], slots: int, spelling: Spelling) -> np.ndarray:
+def spell_distinct(words: Sequence[str], slots: int, spelling: Spelling) -> np.ndarray:
     """As `spelling.rows`, but each distinct word is encoded once."""
     index = {word: place for place, word in enumerate(dict.fromkeys(words))}
     places = np.fromiter(map(index.__getitem__, words), dtype=np.intp, count=len(words))
@@ -215,6 +215,6 @@ __all__ = [
     "Spelling",
     "character_table",
     "check_characters",
-    "distinct_rows",
     "pad_char_rows",
+    "spell_distinct",
 ]

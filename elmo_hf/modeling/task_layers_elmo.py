@@ -189,7 +189,8 @@ def _reorder(words: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
 
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """The softmax over the last axis where the mask is true; zeros where it is false."""
-    probabilities = scores.float().masked_fill(~mask, torch.finfo(torch.float32).min).softmax(dim=-1)
+    precise = at_least_fp32(scores)
+    probabilities = precise.masked_fill(~mask, torch.finfo(precise.dtype).min).softmax(dim=-1)
     return (probabilities * mask).to(scores.dtype)
 
 
@@ -323,12 +324,12 @@ def allowed_transitions(labels: Sequence[str]) -> tuple[list[bool], list[list[bo
         return None
     tags = [("O", "") if label == "O" else (label[0], label[2:]) for label in labels]
     has_end_tags = any(tag[0] in ENDING for tag in tags)
-    has_begin_tag = {kind for tag, kind in tags if tag == "B"}
+    kinds_with_begin = {kind for tag, kind in tags if tag == "B"}
 
     def may_follow(before: tuple[str, str], after: tuple[str, str]) -> bool:
         continues = before[0] in OPEN and after[0] in INSIDE and before[1] == after[1]
         must_continue = has_end_tags and before[0] in OPEN
-        may_begin = after[0] not in INSIDE or after[1] not in has_begin_tag  # a kind without B- begins with I-
+        may_begin = after[0] not in INSIDE or after[1] not in kinds_with_begin  # a kind without B- begins with I-
         return continues or (may_begin and not must_continue)
 
     outside = ("O", "")

@@ -383,7 +383,7 @@ def _weight_keys(weights: Iterable[torch.Tensor]) -> list[WeightKey]:
 
 
 def can_be_cached(weight: torch.Tensor) -> bool:
-    """Whether vectors that are computed with a weight may be cached: on the CPU, and in fp32."""
+    """Whether vectors that are computed with a weight may be cached, as fp32: on the CPU, unless it is in float64."""
     return weight.device.type == "cpu" and weight.dtype != torch.float64
 
 

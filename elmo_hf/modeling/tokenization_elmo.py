@@ -26,7 +26,7 @@ from .encoding_elmo import (
     set_truncation,
     without_surrogates,
 )
-from .spelling_elmo import ByteSpelling, CodePointSpelling, SpelledVocabulary, distinct_rows, pad_char_rows
+from .spelling_elmo import ByteSpelling, CodePointSpelling, SpelledVocabulary, pad_char_rows, spell_distinct
 from .tokenizer_files_elmo import (
     build_backend,
     check_special_tokens,
@@ -352,7 +352,7 @@ class ElmoTokenizer(PreTrainedTokenizerFast):
         if (spelled := self.cache.get("spelled")) is None:
             spelled = self.cache["spelled"] = SpelledVocabulary(len(self), self._word, slots, spelling)
         rows = spelled[ids]
-        rows[unknown] = distinct_rows(words, slots, spelling)
+        rows[unknown] = spell_distinct(words, slots, spelling)
         rows[ids == bos] = spelling.boundary(spelling.begin_sentence, slots)
         rows[ids == eos] = spelling.boundary(spelling.end_sentence, slots)
         rows[ids == pad] = 0

@@ -51,6 +51,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:
         """One step of both optimisers."""
+        self._follow_weights()
         for weight, index, view in self._views:
             view.grad = None if weight.grad is None else weight.grad[index]
         self.muon.step()
@@ -70,9 +71,15 @@ class MuonWithAdamW(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]):
         """Restores the states of both optimisers."""
+        self._follow_weights()  # the states go to the device of the views
         self.muon.load_state_dict(state_dict["muon"])
         self.adamw.load_state_dict(state_dict["adamw"])
         self.param_groups = [*self.muon.param_groups, *self.adamw.param_groups]
+
+    def _follow_weights(self):
+        """Makes the views views of the weights again: a model that moves to another device gets new memory."""
+        for weight, index, view in self._views:
+            view.data = weight.detach()[index]
 
 
 def decay_groups(parameters: list[tuple[str, nn.Parameter]]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from ..modeling.configuration_elmo import ElmoConfig
 from ..modeling.modeling_elmo import ElmoForPreTraining
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..publishing import is_made_here, write_card
-from ..runtime.locks import RunLock
+from ..runtime.locks import LOCK, RunLock
 from ..runtime.processes import this_process
 from ..runtime.run_records import PRETRAINING as RUN
 from ..runtime.run_records import stored_name
@@ -125,25 +125,21 @@ class Run:
                 words = count_steps(text.corpus(), tokenizer, pretokenized=text.pretokenized)
                 per_step = settings.batch_size * settings.window * settings.accumulate * process.num_processes
                 steps = max(-(-words * (settings.epochs or 1) // per_step), 1)
-            settings.mixed_precision = choose_precision(settings.mixed_precision)  # ty: ignore[invalid-assignment]
             description = {
                 "text": text.description(),
-                "settings": settings.as_dict(),
+                "settings": settings.as_dict() | {"mixed_precision": choose_precision(settings.mixed_precision)},
                 "total_steps": steps,
                 "tracker": tracker,
                 "fingerprints": text.fingerprints(),
             }
-        with _undone_by_failure(folder, process.is_main_process):
+        with _new_run(folder) if process.is_main_process else nullcontext():
             if process.is_main_process:
-                folder.mkdir(parents=True, exist_ok=True)
-            with RunLock(folder) if process.is_main_process else nullcontext():
-                if process.is_main_process:
-                    model.config.save_pretrained(folder)
-                    tokenizer.save_pretrained(folder)
-                    write_atomically(folder / RUN, json.dumps(description, indent=2))
-                process.wait_for_everyone()
-                run = cls(folder, model, tokenizer, _read_description(folder))
-                run.trainer.save()  # the first checkpoint, from which the run can be resumed
+                model.config.save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+                write_atomically(folder / RUN, json.dumps(description, indent=2))
+            process.wait_for_everyone()
+            run = cls(folder, model, tokenizer, _read_description(folder))
+            run.trainer.save()  # the first checkpoint, from which the run can be resumed
         return run
 
     @classmethod
@@ -228,7 +224,7 @@ def _check_unchanged(description: dict[str, Any]):
 def _refuse_run(folder: Path):
     if (folder / RUN).exists():
         raise RunError(f"{folder} already holds a run: continue with --resume, or name another folder.")
-    refuse_used(folder)
+    refuse_used(folder, ignored=LOCK)
 
 
 def _check_tracker(tracker: str | None):
@@ -249,18 +245,31 @@ def _check_text(text: RunText, tokenizer: ElmoTokenizer, streams: int):
 
 
 @contextmanager
-def _undone_by_failure(folder: Path, is_main_process: bool) -> Generator[None]:
-    """Restores a new or empty folder to its former state if the `with` block fails."""
+def _new_run(folder: Path) -> Generator[None]:
+    """Locks a new or empty folder. If the `with` block fails, unlocks it and restores its former state."""
     new = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with RunLock(folder):
+            _refuse_run(folder)  # another process may have begun one since the first look
+            with _emptied_by_failure(folder):
+                yield
+    except BaseException:
+        for path in new:
+            if path.exists() and not any(path.iterdir()):
+                path.rmdir()
+        raise
+
+
+@contextmanager
+def _emptied_by_failure(folder: Path) -> Generator[None]:
+    """Removes everything but the lock from a folder if the `with` block fails."""
     try:
         yield
     except BaseException:
-        if is_main_process and folder.exists():
-            for path in folder.iterdir():
+        for path in folder.iterdir():
+            if path.name != LOCK:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-            for path in new:
-                if not any(path.iterdir()):
-                    path.rmdir()
         raise
 
 

@@ -37,7 +37,7 @@ class PretrainingSettings:
         decay_share: The share of all steps, at the end, over which the learning rate falls to zero.
         clip_norm: The maximum norm of the gradient.
         loss_scale: A factor on the loss. It matters only if the gradient is clipped; the original uses 20.
-        mixed_precision: "no", "bf16", "fp16", or "auto": bf16 if it is faster on this machine.
+        mixed_precision: "no", "bf16", or "auto": bf16 if it is faster on this machine.
         compile: Whether to compile the element-wise operations.
         log_every, evaluate_every, save_every: The number of steps between records, evaluations and checkpoints.
         evaluate_words: The maximum number of held-out words per evaluation during training. The last evaluation uses
@@ -59,7 +59,7 @@ class PretrainingSettings:
     decay_share: float | int = 0.25
     clip_norm: float | int = 1.0
     loss_scale: float | int = 1.0
-    mixed_precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
+    mixed_precision: Literal["auto", "no", "bf16"] = "auto"
     compile: bool = False
     log_every: int = 20
     evaluate_every: int = 1000

@@ -13,18 +13,13 @@ from torch import nn
 from ..modeling.softmax_elmo import ElmoSoftmax
 
 
-def sampled_tables(model: nn.Module) -> list[ElmoSoftmax]:
-    """The sampled softmaxes of a model: one or none."""
-    softmaxes = [module for module in model.modules() if isinstance(module, ElmoSoftmax)]
-    return [softmax for softmax in softmaxes if softmax.num_samples is not None]
-
-
 def use_sparse_gradients(model: nn.Module, enabled: bool = True):
     """Switches sparse gradients on or off. They are exact for Adagrad without weight decay, in one process."""
     if enabled:
         torch.sparse.check_sparse_tensor_invariants.disable()  # the default; set explicitly to avoid a warning
-    for softmax in sampled_tables(model):
-        softmax.sparse_gradient = enabled
+    for module in model.modules():
+        if isinstance(module, ElmoSoftmax) and module.num_samples is not None:
+            module.sparse_gradient = enabled
 
 
 def clip_sparse_grad_norm_(parameters: Iterable[nn.Parameter], bound: float) -> torch.Tensor:
@@ -45,4 +40,4 @@ def clip_sparse_grad_norm_(parameters: Iterable[nn.Parameter], bound: float) -> 
     return norm
 
 
-__all__ = ["clip_sparse_grad_norm_", "sampled_tables", "use_sparse_gradients"]
+__all__ = ["clip_sparse_grad_norm_", "use_sparse_gradients"]

@@ -28,8 +28,8 @@ class Window(NamedTuple):
     Consecutive steps of every stream, as inputs of [`ElmoForPreTraining`].
 
     Attributes:
-        char_ids, backward_char_ids (`(streams, window, slots)`, int16): The characters that each direction reads; zeros
-            past the end of a stream.
+        char_ids, backward_char_ids (`(streams, window, slots)`, in the dtype of the tokenizer's spelling): The
+            characters that each direction reads; zeros past the end of a stream.
         input_ids, backward_input_ids (`(streams, window)`): The word ids that each direction reads.
         labels, backward_labels (`(streams, window)`): The word ids that each direction predicts; -100 past the end of a
             stream.
@@ -125,7 +125,7 @@ class Reader:
 class _Steps(NamedTuple):
     """Consecutive steps of a stream: what each direction reads and predicts, and where sentences start."""
 
-    rows: np.ndarray  # (steps, slots), int16
+    rows: np.ndarray  # (steps, slots)
     backward_rows: np.ndarray
     inputs: np.ndarray  # (steps,)
     backward_inputs: np.ndarray
@@ -165,8 +165,8 @@ class SentenceEncoder:
         ids = [row[:length] for row, length in zip(batch["input_ids"], lengths, strict=True)]
         rows = [row[:length] for row, length in zip(batch["char_ids"], lengths, strict=True)]
         steps = _Steps(
-            rows=np.concatenate([row[:-1] for row in rows], dtype=np.int16),
-            backward_rows=np.concatenate([row[:0:-1] for row in rows], dtype=np.int16),
+            rows=np.concatenate([row[:-1] for row in rows], dtype=self.tokenizer.spelling.dtype),
+            backward_rows=np.concatenate([row[:0:-1] for row in rows], dtype=self.tokenizer.spelling.dtype),
             inputs=np.concatenate([row[:-1] for row in ids]),
             backward_inputs=np.concatenate([row[:0:-1] for row in ids]),
             labels=np.concatenate([row[1:] for row in ids]),
@@ -293,7 +293,8 @@ class Streams:
     def _empty(self) -> _Steps:
         """Empty arrays for a window; the first dimension is the streams."""
         tokenizer, shape = self.encode.tokenizer, (len(self._streams), self.window)
-        rows = [np.zeros((*shape, tokenizer.max_characters_per_token), dtype=np.int16) for _ in range(2)]
+        slots, kind = tokenizer.max_characters_per_token, tokenizer.spelling.dtype
+        rows = [np.zeros((*shape, slots), dtype=kind) for _ in range(2)]
         inputs = [np.full(shape, tokenizer.pad_token_id) for _ in range(2)]
         labels = [np.full(shape, NOT_A_TARGET) for _ in range(2)]
         return _Steps(*rows, *inputs, *labels, starts=np.zeros(shape, dtype=np.int8))

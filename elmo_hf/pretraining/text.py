@@ -49,8 +49,8 @@ class Corpus:
             the Hub, as `name` or `name:config`, whose rows are streamed.
         column: The column of a table or a dataset that holds the text. Default: "text" or "sentence".
         split: The split of a dataset that has several.
-        max_sentences: The maximum number of sentences per document. Longer documents, and those of more than 4 MiB, are
-            split, so that a file without blank lines can be streamed too.
+        max_sentences: The maximum number of sentences per document. Longer documents are split, and in files of text
+            also those of more than 4 MiB, so that a file without blank lines can be streamed too.
 
     Attributes:
         shards (`list[str]`): The names of the files and datasets, sorted and without duplicates. This is the order of

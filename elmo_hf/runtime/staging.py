@@ -59,9 +59,9 @@ def write_atomically(path: Path, text: str):
         temporary.unlink(missing_ok=True)
 
 
-def refuse_used(folder: Path):
-    """Raises an error if a folder exists and is not empty."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+def refuse_used(folder: Path, ignored: str | None = None):
+    """Raises an error if a folder exists and is not empty. A file with the name `ignored` does not count."""
+    if folder.exists() and (not folder.is_dir() or any(path.name != ignored for path in folder.iterdir())):
         raise FolderError(f"{folder} exists and is not an empty folder: name another one, or remove it.")
 
 

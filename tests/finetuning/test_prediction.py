@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
-from elmo_hf.errors import ModelError
+from elmo_hf.errors import ModelError, TextError
 from elmo_hf.finetuning import LabelledText, TaggedSentence, as_conll, as_json, load_head, predict_labels, predict_tags
 from elmo_hf.finetuning.prediction import predict_scored_tags
 from tests.finetuning.toy import OTHERS, sentences, texts, write_bilm
@@ -68,6 +68,25 @@ def test_labels_come_with_probabilities():
     (result,) = predict_labels(scorer, TOKENIZER, examples[:1])
     assert isinstance(result.label, float)
     assert result.scores == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "example", "match"),
+    [
+        ({"text_pairs": True}, LabelledText("a bank"), "pairs of texts, and 'a bank' has no second text"),
+        ({}, LabelledText("a bank", "a river"), "single texts, and 'a bank' is one of a pair"),
+    ],
+)
+def test_single_texts_and_pairs_are_not_taken_for_each_other(fields, example, match):
+    model = head(ElmoForSequenceClassification, **fields)
+    with pytest.raises(TextError, match=match):
+        list(predict_labels(model, TOKENIZER, [LabelledText(""), example]))
+
+
+def test_a_model_in_training_mode_predicts_nothing():
+    for predict, kind in ((predict_tags, ElmoForTokenClassification), (predict_labels, ElmoForSequenceClassification)):
+        with pytest.raises(ModelError, match=r"training mode.*call model.eval\(\) first"):
+            predict(head(kind).train(), TOKENIZER, [])
 
 
 def test_results_are_written_as_conll_and_json():

@@ -24,6 +24,7 @@ from elmo_hf.finetuning import (
     load_head,
     predict_tags,
     read_tagged,
+    training,
 )
 from tests.conftest import ROOT
 from tests.finetuning.toy import (
@@ -218,6 +219,28 @@ def test_bad_data_leaves_no_folder(tmp_path):
     with pytest.raises(TextError, match=r"dev\.conll, line 1"):
         run.begin(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_error_before_the_training_leaves_no_folder_of_layers(tmp_path):
+    run = tagging_run(tmp_path)
+    run.settings["cache"] = "disk"
+    with mock.patch.object(training, "Examples", side_effect=TextError("a bad word")), pytest.raises(TextError):
+        run.begin(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_another_process_begins_meanwhile_keeps_its_description(tmp_path):
+    run, other = tagging_run(tmp_path), tmp_path / "out"
+    prepare = FinetuningRun._prepare
+
+    def prepare_late(*arguments):
+        other.mkdir()
+        (other / "finetune.json").write_text("of the other")
+        return prepare(*arguments)
+
+    with mock.patch.object(FinetuningRun, "_prepare", prepare_late), pytest.raises(RunError, match="already holds"):
+        run.begin(other)
+    assert (other / "finetune.json").read_text() == "of the other"
 
 
 def test_results_tell_how_the_head_was_trained(tagger):

@@ -123,6 +123,18 @@ def test_another_run_finds_what_was_kept(tmp_path):
         second(**batch_of(SENTENCES))
 
 
+def test_a_run_that_stores_nothing_leaves_no_file_and_counts_what_others_stored(tmp_path):
+    first = tagger()
+    cache = first.cache_layers(tmp_path / "layers")
+    first(**batch_of(SENTENCES))
+    files = sorted(tmp_path.rglob("*"))
+    for _ in range(3):
+        other = tagger()
+        assert other.cache_layers(tmp_path / "layers", max_bytes=cache.num_bytes).num_bytes == cache.num_bytes
+        other(**batch_of([*SENTENCES, "one more"]))  # there is no room for it
+    assert sorted(tmp_path.rglob("*")) == files
+
+
 def test_layers_of_another_bilm_and_other_files_are_refused(tmp_path):
     tagger().cache_layers(tmp_path / "layers")
     with pytest.raises(ValueError, match="another biLM"):

@@ -10,9 +10,11 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from elmo_hf import (
     ElmoConfig,
+    ElmoEmbedder,
     ElmoForPreTraining,
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
+    ElmoModel,
     ElmoTokenizer,
 )
 from tests.models import TINY
@@ -225,12 +227,43 @@ def test_one_label_is_cross_entropy_several_are_binary_and_numbers_squared(token
     assert scorer.config.problem_type == "regression"
 
 
+@pytest.mark.parametrize("fields", [{}, {"tag_decoder": "crf"}])
+def test_sentences_of_a_row_are_independent_whatever_their_numbers(tokenizer, fields):
+    model, sentences = tagger(**fields), ["the cat sat", "on a mat", "a cat"]
+    alone = [tokenizer(sentence, return_tensors="pt") for sentence in sentences]
+    row = {name: torch.cat([batch[name] for batch in alone], dim=1) for name in alone[0]}
+    lengths = [batch["attention_mask"].shape[1] for batch in alone]
+    numbers = torch.tensor([0, 1, 0]).repeat_interleave(torch.tensor(lengths))
+    row["token_type_ids"] = numbers.unsqueeze(0)
+    with torch.no_grad():
+        expected = torch.cat([model(**batch).logits for batch in alone], dim=1)
+        torch.testing.assert_close(model(**row).logits, expected, atol=1e-5, rtol=0)
+
+
+def test_the_encoder_of_a_head_has_no_sentence_pooling_and_can_be_loaded(tokenizer, tmp_path):
+    torch.manual_seed(0)
+    config = ElmoConfig(**SIZES, sentence_layers=[1], sentence_size=3)
+    ElmoModel(config).save_pretrained(tmp_path / "bilm")
+    model = ElmoForTokenClassification.from_pretrained(tmp_path / "bilm")
+    model.save_pretrained(tmp_path / "head")
+    tokenizer.save_pretrained(tmp_path / "head")
+    embedder = ElmoEmbedder.from_pretrained(tmp_path / "head")
+    assert embedder.model.sentence_pooling is None
+    assert embedder.embed(["the cat"])[0].shape == (2, config.hidden_size)
+    ElmoForTokenClassification(config)
+    assert config.sentence_layers == [1]
+
+
 def test_pairs_and_single_texts_are_not_mistaken_for_each_other(tokenizer):
     pair, single = (tokenizer("a cat", other, return_tensors="pt") for other in ("a mat", None))
     with pytest.raises(ValueError, match="text_pairs=True"):
         classifier()(**pair)
     with pytest.raises(ValueError, match="pairs of texts"):
         classifier(text_pairs=True)(**single)
+    one_of_two = tokenizer(["a cat", "a mat"], ["the cat", "the mat"], return_tensors="pt")
+    one_of_two["token_type_ids"][1] = 0
+    with pytest.raises(ValueError, match="the second text of each row"):
+        classifier(text_pairs=True)(**one_of_two)
 
 
 def test_a_text_without_words_has_logits(tokenizer):

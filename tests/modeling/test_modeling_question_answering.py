@@ -2,6 +2,7 @@
 
 import math
 import random
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from elmo_hf.modeling.modeling_question_answering_elmo import (
     ElmoContextAttention,
     answer_batch,
     best_spans,
-    split_text,
+    context_words,
     windows,
 )
 from tests.models import TINY
@@ -264,7 +265,7 @@ def test_a_long_context_is_read_in_windows(tokenizer):
 
 def test_words_and_their_offsets_are_those_of_the_tokenizer(tokenizer):
     text = "The “old” cat didn't sit."
-    words, spans = split_text(tokenizer, text)
+    words, spans = context_words(tokenizer, text)
     assert words == [text[start:end] for start, end in spans] == tokenizer.tokenize(text)
 
 
@@ -292,3 +293,19 @@ def test_a_stock_trainer_learns_to_find_the_word_that_the_question_names(tmp_pat
     start, end = trainer.predict(examples[200:]).predictions[:2]
     wanted = [example["start_positions"] for example in examples[200:]]
     assert np.mean((start.argmax(-1) == wanted) & (end.argmax(-1) == wanted)) > 0.9
+
+
+def test_a_row_without_a_context_is_refused_beside_others(tokenizer):
+    batch = pairs(tokenizer)
+    batch["token_type_ids"][1] = 0
+    with pytest.raises(ValueError, match="a row without a context"):
+        head()(**batch)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_answers_leave_the_mode_of_the_model_as_it_is(tokenizer, training):
+    model = head().train(training)
+    with mock.patch.object(type(model.elmo), "train", autospec=True, side_effect=type(model.elmo).train) as switched:
+        model.answer(tokenizer, QUESTIONS, CONTEXTS, batch_size=1)
+    assert model.training == training
+    assert switched.call_count == 2 * training  # a switch would drop the packed weights

@@ -20,6 +20,7 @@ from elmo_hf.modeling.pooling_elmo import (
     ElmoSentencePooling,
     ElmoSentences,
     PoolingAccumulator,
+    number_segments,
     pool,
 )
 
@@ -47,6 +48,20 @@ def test_every_word_is_gathered_into_its_sentence_in_order_and_scattered_back(da
             assert mask.tolist() == sorted(mask.tolist(), reverse=True)  # left-aligned
             assert not pooled[~mask].any()
     assert torch.equal(sentences.scatter(gathered), values * is_word)
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(-2, 2), st.booleans()), min_size=4, max_size=4), max_size=3))
+def test_segments_are_numbered_by_their_changes(rows):
+    table = torch.tensor(rows, dtype=torch.long).view(-1, 4, 2)
+    numbers, count = number_segments(table[..., 0], table[..., 1].bool())
+    expected = []
+    for row in rows:
+        values, number = [value for value, is_word in row if is_word], 0
+        for place, value in enumerate(values):
+            number += place > 0 and value != values[place - 1]
+            expected.append(number)
+    assert numbers[table[..., 1].bool()].tolist() == expected
+    assert count == max(expected, default=0) + 1
 
 
 def test_vectors_go_the_same_way_and_gradients_back():

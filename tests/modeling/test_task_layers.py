@@ -15,6 +15,7 @@ from elmo_hf.modeling.task_layers_elmo import (
     ElmoTaskLSTMLayer,
     ElmoTextDropout,
     attend,
+    masked_softmax,
 )
 
 LENGTHS = [4, 1, 3, 2]
@@ -173,3 +174,11 @@ def test_a_dropped_word_is_still_nearest_to_itself_in_the_other_text():
     pair = torch.cat([text, text.flip(1)])
     first, second = ElmoPairDropout(0.5).train()(pair)
     assert torch.equal(first, second.flip(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_masked_softmax_has_at_least_the_precision_of_its_scores(dtype):
+    scores, mask = torch.tensor([[1.0, 2.0, 3.0]], dtype=dtype), torch.tensor([[True, True, False]])
+    shares = scores[:, :2].double().softmax(dim=-1)
+    expected = torch.cat([shares, torch.zeros(1, 1)], dim=1).to(dtype)
+    assert_close(masked_softmax(scores, mask), expected, rtol=torch.finfo(dtype).eps, atol=0)

@@ -38,10 +38,13 @@ def test_each_gate_of_each_direction_takes_an_orthogonal_step():
             assert singular.max() / singular.min() < 2.5
 
 
-def test_all_parameters_move_and_all_gradients_are_cleared():
+@pytest.mark.parametrize("moved", [False, True])
+def test_all_parameters_change_and_all_gradients_are_cleared(moved):
     model = tiny_language_model()
     before = copy.deepcopy(model.state_dict())
     stepper = stepper_of(model)
+    if moved:  # as Accelerate does after the optimiser is made
+        model._apply(torch.clone)
     give_gradients(model)
     stepper.step()
     assert [name for name, value in model.state_dict().items() if torch.equal(value, before[name])] == []

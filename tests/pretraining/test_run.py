@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from elmo_hf.errors import CheckpointError, FolderError, RunError, TextError
 from elmo_hf.pretraining import Corpus, Run, RunText, SentenceEncoder, checkpoints, perplexity
+from elmo_hf.pretraining import run as run_module
 from elmo_hf.publishing import read_history, write_card
 from tests.locked import HOLD_LOCK
 from tests.pretraining.forked import ENVIRONMENT, run_plan
@@ -396,6 +397,19 @@ def test_a_run_that_another_process_has_is_refused_and_untouched(begin, tmp_path
     Run.resume(tmp_path / "run", steps=4).train()
     assert max(recorded_losses(tmp_path / "run")) == 4
     assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_a_run_that_another_process_begins_meanwhile_is_refused_and_untouched(begin, tmp_path, monkeypatch):
+    other = tmp_path / "run"
+
+    def begin_other(*_):
+        other.mkdir()
+        (other / "run.json").write_text("of the other")
+
+    monkeypatch.setattr(run_module, "_check_text", begin_other)
+    with pytest.raises(RunError, match="already holds a run"):
+        begin(other, steps=1)
+    assert {path.name: path.read_text() for path in other.iterdir()} == {"run.json": "of the other"}
 
 
 def test_the_card_counts_all_steps_of_a_run_that_was_prolonged(begin, tmp_path):

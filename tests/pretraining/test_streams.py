@@ -531,3 +531,16 @@ def test_a_window_is_what_the_model_takes():
     expected = sum(model(**window.model_inputs(), num_items_in_batch=1).loss for window in whole)
     torch.testing.assert_close(losses, expected)
     assert targets == 10
+
+
+def test_any_number_of_characters_is_read():
+    ranges = (range(0x4E00, 0x9FA6), range(0xAC00, 0xD7A4), range(0x3400, 0x4DB6))
+    characters = [chr(code) for codes in ranges for code in codes]
+    assert len(characters) > 2**15
+    tokenizer = ElmoTokenizer(characters=["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>", *characters])
+    sentence = "".join(characters[-3:])
+    reader = reader_of([[[sentence]]])
+    (window,) = windows_of(Streams(reader, SentenceEncoder(tokenizer, pretokenized=True), streams=1, window=2, seed=0))
+    expected = tokenizer([[sentence]], is_split_into_words=True, return_tensors="pt")["char_ids"]
+    assert int(expected.max()) > 2**15
+    assert torch.equal(window.char_ids.long()[0], expected[0, :2])
