@@ -80,7 +80,7 @@ def index(
             reading.sentences(),
             out,
             layers=parse_layer(layers),
-            words=None if words is None else [word for word in words.split(",") if word],
+            words=None if words is None else [word.strip() for word in words.split(",") if word.strip()],
             dtype=dtype,
             approximate=approximate,
             progress=reading.count,

@@ -126,6 +126,9 @@ def _refuse_options_of_other_tasks(context: typer.Context, model: str, task: str
 
 def _write(records: Iterable[str], out: Path | None):
     """To standard output, or to a file that is complete when it has its name."""
+    from ..modeling.encoding_elmo import without_surrogates
+
+    records = map(without_surrogates, records)  # JSON may hold halves of surrogate pairs, UTF-8 may not
     if out is None:
         sys.stdout.writelines(records)
         return

@@ -169,6 +169,8 @@ class _ArrowTable(OutputFormat):
         types |= {"words": arrow.list_(arrow.string())}
         for name, kinds_of_column in kinds.items():
             kinds_of_column.discard("null")
+            if "long" in kinds_of_column and "float" not in kinds_of_column:
+                kinds_of_column = kinds_of_column - {"long"} | {"int"}
             if kinds_of_column == {"int", "float"}:
                 kinds_of_column = {"float"}
             self._kept[name] = types.get(kinds_of_column.pop(), JSON) if len(kinds_of_column) == 1 else JSON
@@ -205,13 +207,13 @@ class _ArrowTable(OutputFormat):
 
 
 def _kind_of_value(value: Any) -> str:
-    """The kind of a value that has an Arrow type, or "other"."""
+    """The kind of a value that has an Arrow type, "long" for an integer that is no exact float, or "other"."""
     if value is None:
         return "null"
     if isinstance(value, list):
         return "words" if all(isinstance(part, str) for part in value) else "other"
-    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        return "other"
+    if isinstance(value, int) and abs(value) > 2**53:
+        return "long" if -(2**63) <= value < 2**63 else "other"
     return type(value).__name__ if isinstance(value, (bool, int, float, str)) else "other"
 
 
@@ -320,13 +322,17 @@ class NpzFormat(OutputFormat):
 
     def write(self, shards: Sequence[Shard], path: Path, advance: Advance):
         lengths = np.concatenate([np.zeros(0, "<i8"), *(shard.lengths() for shard in shards)])
-        texts = b"".join(shard.texts() for shard in shards)
         with zipfile.ZipFile(path, "w") as archive:
             with archive.open(_entry("vectors"), "w", force_zip64=True) as file:
                 _write_vectors(file, shards, self.layout, advance)
-            for name, array in (("lengths", lengths), ("records", np.frombuffer(texts, np.uint8))):
-                with archive.open(_entry(name), "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, array)
+            with archive.open(_entry("lengths"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, lengths)
+            with archive.open(_entry("records"), "w", force_zip64=True) as file:
+                shape = (sum(shard.text_bytes for shard in shards),)
+                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                for shard in shards:
+                    file.write(shard.texts())
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

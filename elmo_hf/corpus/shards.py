@@ -212,6 +212,11 @@ class Shard:
         file.seek(self._start)
         return np.frombuffer(file.read(self._ends[0]), dtype="<i8")
 
+    @property
+    def text_bytes(self) -> int:
+        """The size of `texts()`."""
+        return self._ends[2] - self._ends[1]
+
     def texts(self) -> bytes:
         """One JSON object per line and record: `text`, `words`, and `columns` if columns are kept."""
         with open(self.path, "rb") as file:

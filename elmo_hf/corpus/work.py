@@ -18,6 +18,9 @@ from ..runtime.staging import staged_folder, write_atomically
 from .shards import ENDING, Layout, Shard
 
 RUN = "run.json"
+# What decides, beside the vocabulary, which ids a text gets.
+TOKENIZER_SETTINGS = ("splitting", "segmenter", "max_characters_per_token", "characters", "max_word_length")
+TOKENIZER_SETTINGS += ("boundary_words", "split_special_tokens")
 
 
 class WorkFolder:
@@ -135,7 +138,7 @@ class WorkFolder:
 
 
 def fingerprint(embedder: ElmoEmbedder) -> dict[str, str]:
-    """Digests that identify the model, by its config and weights, and the tokenizer, by how it splits text."""
+    """Digests that identify the model, by its config and weights, and the tokenizer, by its settings and vocabulary."""
     config = embedder.model.config.to_dict()
     for name in ("_name_or_path", "transformers_version"):
         config.pop(name, None)
@@ -144,8 +147,8 @@ def fingerprint(embedder: ElmoEmbedder) -> dict[str, str]:
         for name, weight in embedder.model.state_dict().items()
     }
     tokenizer = embedder.tokenizer
-    cutting = tokenizer.splitting, tokenizer.segmenter, tokenizer.max_characters_per_token, len(tokenizer)
-    return {"model": _digest([config, weights]), "tokenizer": _digest(cutting)}
+    settings = [str(getattr(tokenizer, name)) for name in TOKENIZER_SETTINGS], tokenizer.get_vocab()
+    return {"model": _digest([config, weights]), "tokenizer": _digest(settings)}
 
 
 def _memory(weight: torch.Tensor) -> memoryview:

@@ -54,4 +54,4 @@ def are_span_tags(tags: Sequence[str]) -> bool:
     return any(tag != OUTSIDE for tag in tags) and all(tag == OUTSIDE or split_tag(tag)[0] for tag in tags)
 
 
-__all__ = ["OUTSIDE", "TagSpan", "are_span_tags", "split_tag", "tag_spans"]
+__all__ = ["BEGIN", "END", "OUTSIDE", "SINGLE", "TagSpan", "are_span_tags", "split_tag", "tag_spans"]

@@ -202,7 +202,7 @@ class EmbeddingRequest:
             return self._new(self.vector_size).zero_()
         parts = document_parts(self.model, document, self.choice, self.boundaries, self.batch_tokens, done)
         if self._sentence_pooling is not None:
-            averages = self._new(*self.choice.lead, self.model.config.hidden_size)
+            averages = self._new(*self.choice.lead, self.model.config.hidden_size).to(self.model.device)
             averages = pool_parts(parts, averages, "mean", self._word_weights(document))
             return self._sentence_pooling.project(averages)
         if self.pooling is not None:

@@ -1,7 +1,6 @@
 """Runs the model on sentences, and on parts of a sentence, without padding."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import cast
 
 import numpy as np
@@ -9,7 +8,7 @@ import torch
 
 from ..data.sentences import Tokens, TokenSource
 from ..modeling.modeling_elmo import ElmoModel, ElmoModelOutput, ElmoStates
-from ..runtime.threads import CPU_SLOTS
+from ..runtime.threads import cpu_slots
 from .layers import LayerChoice
 
 
@@ -65,9 +64,8 @@ def initial_state(model: ElmoModel, num_directions: int) -> ElmoStates:
 
 
 def _run(model: ElmoModel, tokens: Tokens, choice: LayerChoice, **options) -> ElmoModelOutput:
-    slots = CPU_SLOTS.acquire() if model.device.type == "cpu" else nullcontext()
     input_ids, char_ids = (torch.from_numpy(ids).unsqueeze(0).to(model.device, torch.long) for ids in tokens)
-    with slots:
+    with cpu_slots(model.device):
         return model(input_ids, char_ids, output_hidden_states=choice.needs_all, return_dict=True, **options)
 
 

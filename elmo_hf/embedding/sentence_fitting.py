@@ -80,14 +80,14 @@ def fit_sentence_pooling(
     ):
         raise ValueError(f"`layers` must be numbers from 0 to {model.config.num_hidden_layers}, found {layers!r:.60}.")
     dimensions = len(layers) * model.config.hidden_size
-    if len(sentences) < SENTENCES_PER_DIMENSION * dimensions:
+    ids = [source.tokens(1, len(source) - 1).input_ids for source in encoded(sentences, tokenizer)]
+    with_words = sum(len(line) > 0 for line in ids)
+    if with_words < SENTENCES_PER_DIMENSION * dimensions:
         raise TextError(
             f"The sentence pooling of {counted(dimensions, 'dimension')} needs "
-            f"{SENTENCES_PER_DIMENSION * dimensions:,} sentences or more to be estimated from, found "
-            f"{len(sentences):,}."
+            f"{SENTENCES_PER_DIMENSION * dimensions:,} sentences or more to be estimated from, found {with_words:,}."
         )
     fitted = ElmoSentencePooling(_config_with(model.config, layers, dimensions))
-    ids = [source.tokens(1, len(source) - 1).input_ids for source in encoded(sentences, tokenizer)]
     fitted.word_weights.copy_(word_weights(ids, model.config.vocab_size, tokenizer.unk_token_id))
     before, config = model.sentence_pooling, model.config
     try:  # the averages are the sentence vectors of a pooling that neither centres nor projects

@@ -15,7 +15,9 @@ from ..modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoFo
 from ..modeling.modeling_question_answering_elmo import ElmoForQuestionAnswering, answer_batch
 from ..modeling.tokenization_elmo import ElmoTokenizer
 from ..runtime.model_loading import Precision, load_model, loading_errors
+from ..runtime.threads import cpu_slots
 from .classification_data import LabelledText
+from .question_answering_task import MAX_CONTEXT, OVERLAP
 from .tagging_data import TaggedSentence
 
 CHUNK = 16  # batches whose items are sorted by length
@@ -98,7 +100,8 @@ def predict_scored_tags(
         inputs = tokenizer(batch, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt").to(
             model.device
         )
-        logits = model(**inputs).logits.float()
+        with cpu_slots(model.device):
+            logits = model(**inputs).logits.float()
         labels, scores = logits.argmax(dim=-1).tolist(), logits.softmax(dim=-1).amax(dim=-1).tolist()
         names = model.config.label_names
         return [
@@ -129,7 +132,8 @@ def predict_labels(
     def answer(batch: list[LabelledText]) -> list[LabelledResult]:
         pairs = [str(example.pair) for example in batch] if model.config.text_pairs else None
         inputs = tokenizer([example.text for example in batch], pairs, padding=True, return_tensors="pt")
-        logits = model(**inputs.to(model.device)).logits.float()
+        with cpu_slots(model.device):
+            logits = model(**inputs.to(model.device)).logits.float()
         return [_result(example, row, names, kind) for example, row in zip(batch, logits, strict=True)]
 
     def length(example: LabelledText) -> int:
@@ -155,7 +159,8 @@ def predict_answers(
     questions = iter(questions)
     while chunk := list(islice(questions, CHUNK * batch_size)):
         texts = [question.question for question in chunk], [question.context for question in chunk]
-        yield from map(AnsweredQuestion, chunk, answer_batch(model, tokenizer, *texts, n_best, batch_size))
+        answers = answer_batch(model, tokenizer, *texts, n_best, batch_size, MAX_CONTEXT, OVERLAP)
+        yield from map(AnsweredQuestion, chunk, answers)
 
 
 def _result(example: LabelledText, logits: torch.Tensor, names: list[str], kind: str | None) -> LabelledResult:

@@ -11,6 +11,7 @@ from ..errors import ModelError, TextError, did_you_mean
 from ..modeling.modeling_heads_elmo import ElmoForTokenClassification
 from ..modeling.modeling_roles_elmo import ElmoForSemanticRoles
 from ..modeling.tokenization_elmo import ElmoTokenizer
+from ..runtime.threads import cpu_slots
 from .prediction import in_batches, predict_tags, refuse_training
 from .tasks import mark_predicates
 
@@ -104,7 +105,8 @@ def predict_roles(
             return_tensors="pt",
         )
         inputs["predicate_mask"] = mark_predicates(inputs, [predicate for _, predicate in rows])
-        labels = model(**inputs.to(model.device)).logits.argmax(dim=-1).tolist()
+        with cpu_slots(model.device):
+            labels = model(**inputs.to(model.device)).logits.argmax(dim=-1).tolist()
         return [
             [names[label] for label in row[1 : len(words) + 1]] for (words, _), row in zip(rows, labels, strict=True)
         ]

@@ -15,7 +15,7 @@ from ..errors import FolderError, ModelError, TextError
 from ..runtime.default_model import MODELS, default_model
 from ..runtime.extras import require
 from ..runtime.progress import Progress
-from ..runtime.staging import refuse_used, staged_folder
+from ..runtime.staging import staged_folder
 from .approximate import GRAPH, Graph, build_graph, can_approximate
 from .index_files import IndexFiles, IndexWriter, word_key
 from .nearest import nearest
@@ -109,7 +109,6 @@ class ElmoIndex:
         if approximate:
             require("approximate index")
         fingerprint = _probe(embedder, layers)
-        refuse_used(Path(out))  # before the work begins
         with staged_folder(out) as stage:
             writer = IndexWriter(stage, embedder.hidden_size, np.dtype(dtype))
             try:
@@ -235,12 +234,13 @@ def _embedded(
         The index of the sentence, the sentence, the positions of the words to index, and the vectors of all words.
     """
     keys = None if words is None else {word_key(word) for word in words}
+    folded = [word.casefold() for word in words or ()]
     indices: deque[int] = deque()  # of sentences that may contain one
     waiting: deque[tuple[int, TokenizedSentence, list[int]]] = deque()  # sentences that do, until they are embedded
 
     def possible() -> Iterator[Sentence]:
         for index, sentence in enumerate(checked(texts)):
-            if words is None or _may_have(sentence, words):
+            if words is None or _may_have(sentence, folded):
                 indices.append(index)
                 yield sentence
 
@@ -257,9 +257,9 @@ def _embedded(
 
 
 def _may_have(sentence: Sentence, words: Collection[str]) -> bool:
-    """Whether a sentence may contain one of the words: a cheap test before the sentence is tokenised."""
-    text = sentence if isinstance(sentence, str) else " ".join(sentence)
-    return any(word.casefold() in text.casefold() for word in words)
+    """Whether a sentence may contain one of the words, casefolded: a cheap test before the sentence is tokenised."""
+    text = (sentence if isinstance(sentence, str) else " ".join(sentence)).casefold()
+    return any(word in text for word in words)
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ class ElmoLanguageModel:
             kwargs: Further options of [`ElmoForPreTraining.from_pretrained`], such as `quantization_config`.
         """
         name, offline = locate_model(model, **kwargs)
-        loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype, **kwargs, **offline)
+        loaded, tokenizer = load_language_model(name, "auto" if dtype is None else dtype, **(kwargs | offline))
         loaded.cache_words()
         return cls(loaded if device is None else loaded.to(torch.device(device)), tokenizer)
 

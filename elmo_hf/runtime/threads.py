@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -86,4 +86,10 @@ def available_cores(topology: str = "/sys/devices/system/cpu/cpu{}/topology/thre
 
 CPU_SLOTS = CpuSlots()
 
-__all__ = ["CPU_SLOTS", "CpuSlots", "available_cores"]
+
+def cpu_slots(device: torch.device) -> AbstractContextManager[None]:
+    """The slots of a call on the CPU; nothing on other devices."""
+    return CPU_SLOTS.acquire() if device.type == "cpu" else nullcontext()
+
+
+__all__ = ["CPU_SLOTS", "CpuSlots", "available_cores", "cpu_slots"]

@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from ..data.occurrences import TokenizedSentence
+from ..data.tag_spans import BEGIN, END, SINGLE, split_tag
 from .request_bodies import PredictParameters
 from .served_models import Embeddings, LabelledResult, TaggedText
 
@@ -47,7 +48,7 @@ def words_and_vectors_pieces(answer: Embeddings) -> Iterator[bytes]:
 
 def _words_and_vectors(sentence: TokenizedSentence, vectors: np.ndarray) -> Iterator[bytes]:
     words = {"text": sentence.text, "words": sentence.words, "offsets": sentence.offsets}
-    yield _text_json(words)[:-1] + b',"embeddings":'
+    yield json_of(words)[:-1] + b',"embeddings":'
     yield from array_pieces(vectors)
     yield b"}"
 
@@ -79,22 +80,6 @@ def _list_pieces(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
     yield b"]"
 
 
-def _text_json(value: Any) -> bytes:
-    """JSON of what has texts of users, in which half of a surrogate pair becomes a question mark."""
-    try:
-        return json_of(value)
-    except orjson.JSONEncodeError:
-        return json_of(_without_surrogates(value))
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {key: _without_surrogates(part) for key, part in value.items()}
-    return [_without_surrogates(part) for part in value] if isinstance(value, (list, tuple)) else value
-
-
 # ---- predictions
 
 
@@ -124,14 +109,20 @@ def tagged_words(tagged: TaggedText, parameters: PredictParameters) -> list[dict
 
 
 def _spans(tagged: TaggedText, ignored: Sequence[str]) -> list[dict[str, Any]]:
-    """Consecutive words of one kind as one entry; `B-` begins a new one. The score is the mean of the words' scores."""
+    """
+    Consecutive words of one kind as one entry, unless their tags (BIO or BIOES) separate them. The score is the mean of
+    the words' scores.
+    """
     groups: list[tuple[str, list[int]]] = []
+    has_ended = False  # whether the tag of the word before ends an entity
     for place, tag in enumerate(tagged.tags):
-        begins, kind = tag.startswith("B-"), tag[2:] if tag.startswith(("B-", "I-")) else tag
-        if groups and groups[-1][0] == kind and not begins:
+        prefix, label = split_tag(tag)
+        kind = label or tag
+        if groups and groups[-1][0] == kind and prefix not in BEGIN + SINGLE and not has_ended:
             groups[-1][1].append(place)
         else:
             groups.append((kind, [place]))
+        has_ended = prefix in END + SINGLE
     spans = []
     for kind, places in groups:
         if kind not in ignored:

@@ -104,6 +104,13 @@ class Endpoints:
     async def _predictions(self, request: Request) -> tuple[PredictBody, ServedModel, list[list[dict[str, Any]]]]:
         body = await _body(request, PredictBody)
         model = self._choose(body.model, "predicts", TaggingModel, ClassifyingModel)
+        foreign = {"top_k"} if isinstance(model, TaggingModel) else {"aggregation_strategy", "ignore_labels"}
+        given = body.parameters.model_fields_set & foreign
+        if body.parameters.top_k is None:
+            given = given - {"top_k"}  # null asks for nothing
+        if given:
+            name = f"`parameters.{min(given)}`"
+            raise invalid(f"{name} has no effect on {model.name}, a model of {model.task}: leave it out.")
         if isinstance(model, TaggingModel):
             tagged: list[TaggedText] = await self._compute(request, model, body.sentences())
             return body, model, [tagged_words(each, body.parameters) for each in tagged]

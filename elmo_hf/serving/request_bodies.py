@@ -3,20 +3,23 @@
 import json
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from ..data.sentences import Sentence
 from ..finetuning.classification_data import LabelledText
 from .api_errors import ApiError, invalid
 
 Body = TypeVar("Body", bound="RequestBody")
+MAX_LAYERS, MAX_PROBLEMS = 64, 100
+# The first wrong item ends the validation: a body can have hundreds of thousands.
+Words = Annotated[list[str], FailFast()]
 Texts = Annotated[
-    str | list[str | list[str]],
+    str | Annotated[list[str | Words], FailFast()],
     Field(description="A text, or a list. Each entry of the list is a text, or a list of words."),
 ]
 ModelName = Annotated[str | None, Field(description="A name that `/v1/models` lists. Default: the first that fits.")]
 Layers = Annotated[
-    Literal["mix", "top", "average", "all"] | int | list[int],
+    Literal["mix", "top", "average", "all"] | int | Annotated[list[int], Field(max_length=MAX_LAYERS), FailFast()],
     Field(description="mix, top, average, all, the index of a layer, or a list of indices; 0 is the token layer."),
 ]
 
@@ -31,7 +34,7 @@ class RequestBody(BaseModel):
 class OpenAIEmbeddingsBody(RequestBody):
     """`POST /v1/embeddings`"""
 
-    input: str | list[str]
+    input: str | Words
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
     user: str | None = None  # OpenAI's clients may name theirs; it has no effect
@@ -83,7 +86,7 @@ class PredictParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     aggregation_strategy: Literal["none", "simple"] = "none"
-    ignore_labels: list[str] = ["O"]
+    ignore_labels: Words = ["O"]
     top_k: Annotated[int, Field(ge=1)] | None = None
     function_to_apply: None = None
     stride: None = None
@@ -93,7 +96,7 @@ class PredictBody(RequestBody):
     """`POST /predict`"""
 
     inputs: Annotated[
-        str | TextPair | list[str | TextPair | list[str]],
+        str | TextPair | Annotated[list[str | TextPair | Words], FailFast()],
         Field(
             description='A text, {"text", "text_pair"}, or a list of these. A list inside of the list holds the words '
             "of a text for a tagger, and one text or a pair of texts for a classifier."
@@ -141,6 +144,8 @@ def parse_body(kind: type[Body], body: bytes) -> Body:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
+        if error.error_count() > MAX_PROBLEMS:  # of unknown fields, for example
+            raise invalid(f"More than {MAX_PROBLEMS} fields of the body are wrong.") from None
         problems = error.errors(include_url=False, include_context=False)
     problem = max(
         problems, key=lambda problem: len(problem["loc"])

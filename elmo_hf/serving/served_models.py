@@ -98,11 +98,13 @@ class EmbeddingModel:
 
     def run(self, jobs: Sequence[Job]) -> list[Any]:
         """[`Embeddings`] for each job, whose options are [`EmbeddingOptions`], or an [`ApiError`]."""
-        texts = [text for job in jobs for text in job.texts]
         with _text_errors():
+            results: list[Any] = [self._refusal(job) for job in jobs]
+            texts = [text for job, refusal in zip(jobs, results, strict=True) if refusal is None for text in job.texts]
             sources = iter(list(encoded(checked(texts), self.embedder.tokenizer)))
-        sources_of = [[next(sources) for _ in job.texts] for job in jobs]
-        results: list[Any] = [self._refusal(job, own) for job, own in zip(jobs, sources_of, strict=True)]
+        sources_of = [
+            [] if refusal else [next(sources) for _ in job.texts] for job, refusal in zip(jobs, results, strict=True)
+        ]
         groups: dict[tuple, list[int]] = {}
         for place, job in enumerate(jobs):
             if results[place] is None:
@@ -116,9 +118,14 @@ class EmbeddingModel:
                 )
         return results
 
-    def _refusal(self, job: Job, sources: Sequence[TokenSource]) -> ApiError | None:
+    def _refusal(self, job: Job) -> ApiError | None:
+        """The words are counted before anything is encoded: the ids of a body of 1 MiB can take 200 MB."""
         layers = _num_layers(job.options.layers, self.embedder.num_layers)
-        return beyond_limits([len(source) - 2 for source in sources], self.limits, layers)
+        lengths = [len(text) for text in job.texts]  # a text has no more words than characters, which cost nothing
+        if beyond_limits(lengths, self.limits, layers) is not None:
+            tokenize = self.embedder.tokenizer.tokenize
+            lengths = [len(tokenize(text) if isinstance(text, str) else text) for text in job.texts]
+        return beyond_limits(lengths, self.limits, layers)
 
     def _embeddings(self, job: Job, sources: Sequence[TokenSource], vectors: list[np.ndarray]) -> Embeddings:
         if not all(np.isfinite(vector).all() for vector in vectors):

@@ -118,8 +118,10 @@ def lay_out_convert(model: PageModel):
         out = Path(tempfile.mkdtemp(dir=download.GRADIO_CACHE)) / RESULT
         try:
             plan = convert_files(options_path, weights_path, out)
-        except ConversionError as error:
-            shutil.rmtree(out.parent)
+        except BaseException as error:
+            shutil.rmtree(out.parent, ignore_errors=True)
+            if not isinstance(error, ConversionError):
+                raise
             return [None, None, message(str(error)), gr.File(visible=False)]
         finally:
             for path in (options_path, weights_path):
