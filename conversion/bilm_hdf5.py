@@ -52,32 +52,26 @@ def convert_bilm_hdf5(
         `out`
     """
     with full_disk_errors(out), staged_folder(out) as stage:
-        model, tokenizer = load_bilm_hdf5(options, weights, vocab)
+        config, tokenizer = read_settings(options, vocab)
+        model = read_bilm_hdf5(config, weights)
         origin = provenance("bilm-hdf5", count_parameters(model), weights=weights, options=options, vocab=vocab)
         save_folder(model, tokenizer, stage, dtype, origin, Path(out).resolve().name)
     return Path(out)
-
-
-def load_bilm_hdf5(
-    options: str | os.PathLike, weights: str | os.PathLike, vocab: str | os.PathLike | None = None
-) -> tuple[ElmoModel, ElmoTokenizer]:
-    """The model and the tokenizer of original files, in fp32."""
-    config, tokenizer = _read_settings(options, vocab)
-    return read_bilm_hdf5(config, weights), tokenizer
 
 
 def describe_bilm_hdf5(
     options: str | os.PathLike, weights: str | os.PathLike, vocab: str | os.PathLike | None = None
 ) -> ElmoConfig:
     """The config of original files. The names and shapes of the weights are checked."""
-    config, _ = _read_settings(options, vocab)
+    config, _ = read_settings(options, vocab)
     with torch.device("meta"):
         expected = bilm_views(ElmoModel(config))
     _read_arrays(weights, expected, only_check=True)
     return config
 
 
-def _read_settings(options: str | os.PathLike, vocab: str | os.PathLike | None) -> tuple[ElmoConfig, ElmoTokenizer]:
+def read_settings(options: str | os.PathLike, vocab: str | os.PathLike | None) -> tuple[ElmoConfig, ElmoTokenizer]:
+    """The config and the tokenizer of original options and, if given, of the original vocabulary."""
     stated = read_object(options)
     with config_errors(options):
         config = ElmoConfig.from_bilm_options(stated)
@@ -286,8 +280,8 @@ __all__ = [
     "count_parameters",
     "describe_bilm_hdf5",
     "export_bilm_hdf5",
-    "load_bilm_hdf5",
     "read_bilm_hdf5",
+    "read_settings",
     "require_h5py",
     "write_bilm_hdf5",
 ]

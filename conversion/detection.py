@@ -131,13 +131,22 @@ def detect(
     raise ConversionError(f"{path} is not a known kind of file: {KNOWN}.")
 
 
+def _many_langs(folder: Path, files: dict[str, Path], named: dict[str, Path]) -> Detected:
+    if named:
+        raise ConversionError(
+            f"{folder} is a model of ELMoForManyLangs, which has its settings and words in the folder: leave out the "
+            f"{' and the '.join(named)}."
+        )
+    return Detected("elmoformanylangs", files)
+
+
 def _in_folder(folder: Path, named: dict[str, Path]) -> Detected:
     """The format in a folder that holds most of the model."""
     names = sorted(path for path in folder.iterdir() if path.is_file())
     finders: dict[str, Callable[[], Detected]] = {}
     if (folder / CONFIG_FILE).is_file() and all((folder / name).is_file() for name in PICKLES):
         files = {"config": folder / CONFIG_FILE, **{name.removesuffix(".pkl"): folder / name for name in PICKLES}}
-        finders["elmoformanylangs"] = lambda: Detected("elmoformanylangs", files)
+        finders["elmoformanylangs"] = lambda: _many_langs(folder, files, named)
     if any(path.suffix == ".index" for path in names):
         finders["bilm-checkpoint"] = lambda: _checkpoint(folder, named)
     if weights := [path for path in names if path.suffix in HDF5_ENDINGS]:

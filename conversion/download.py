@@ -87,7 +87,7 @@ def download(
 
 
 def _fetch(url: str, target: Path, part: Path, size: int | None, pauses: Sequence[float]):
-    """Tries until the part is complete. Gives up after `len(PAUSES)` attempts in a row without new bytes."""
+    """Tries until the part is complete. Gives up after `len(pauses) + 1` attempts in a row without new bytes."""
     failures = 0
     while True:
         before = _length(part)

@@ -98,4 +98,4 @@ def word_ids(tokenizer: ElmoTokenizer) -> dict[str, int]:
     }
 
 
-__all__ = ["ConversionError", "full_disk_errors", "load_tokenizer", "save_folder", "word_ids"]
+__all__ = ["full_disk_errors", "load_tokenizer", "save_folder", "word_ids"]

@@ -21,7 +21,7 @@ from elmo_hf.modeling.modeling_elmo import ElmoModel
 from elmo_hf.modeling.tokenization_elmo import ElmoTokenizer
 from elmo_hf.runtime.staging import staged_folder
 
-from .bilm_hdf5 import count_parameters, load_bilm_hdf5, require_h5py
+from .bilm_hdf5 import count_parameters, read_bilm_hdf5, read_settings, require_h5py
 from .download import download
 from .folder import full_disk_errors, save_folder
 from .options import config_errors, read_object
@@ -128,6 +128,8 @@ def convert_original(
         raise ConversionError("Weights and options belong together: give both files, or none to download them.")
     if weights is not None and from_url is not None:
         raise ConversionError("Give the files, or an address to download them from, not both.")
+    if with_vocab and vocab is not None:
+        raise ConversionError("Give the vocabulary, or have it downloaded, not both.")
     if with_vocab and "vocab" not in original.facts["files"]:
         raise ConversionError(f"No vocabulary was published with {original.name}.")
     if weights is None and (archive := original.facts.get("archive")) is not None:
@@ -141,12 +143,13 @@ def convert_original(
         if options is None:
             options, urls["options"] = _fetch(original, "options", from_url)
         as_published = _check_options(original, options, checks)
+        if with_vocab:
+            vocab, urls["vocab"] = _fetch(original, "vocab", from_url)
+        config, tokenizer = read_settings(options, vocab)  # before the weights, whose download takes long
         if weights is None:
             weights, urls["weights"] = _fetch(original, "weights", from_url)
-        if with_vocab and vocab is None:
-            vocab, urls["vocab"] = _fetch(original, "vocab", from_url)
         with _remedy(weights, urls.get("weights")):
-            model, tokenizer = load_bilm_hdf5(options, weights, vocab)
+            model = read_bilm_hdf5(config, weights)
             checks.done.append("names and sizes of all arrays")
             _check_file(original, weights, checks)
             _check_parameters(original, model, as_published, checks)

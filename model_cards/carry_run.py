@@ -45,7 +45,7 @@ def store(run: Path, folder: Path):
     for name in ("config.json", *TOKENIZER, HISTORY):
         shutil.copyfile(run / name, folder / name)
     description = json.loads((run / RUN).read_text("utf-8"))
-    kept = {name: description[name] for name in ("settings", "total_steps", "tracker")}
+    kept = {name: description[name] for name in ("settings", "tracker")}
     kept["pretokenized"] = description["text"]["pretokenized"]
     streams = json.loads((checkpoint / "streams-0.json").read_text("utf-8"))
     progress = read_manifest(checkpoint)["progress"]

@@ -35,7 +35,7 @@ def ship(run: Path, folder: Path, sentences: Sequence[str] = ()):
     Args:
         run: The folder of a run that has ended.
         folder: Is made; files of the same names are replaced, others (the card) stay.
-        sentences: Files of sentences to estimate the sentence pooling from: their first `NUM_SENTENCES`.
+        sentences: Files of sentences to estimate the sentence pooling from: every fifth one, up to `NUM_SENTENCES`.
     """
     model, tokenizer = ElmoForPreTraining.from_pretrained(run), ElmoTokenizer.from_pretrained(run)
     if sentences:

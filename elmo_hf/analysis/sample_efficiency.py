@@ -14,13 +14,13 @@ import numpy as np
 
 from ..errors import TextError, counted
 from ..finetuning.classification_data import read_labelled
-from ..finetuning.run import FinetuningRun, TaskData, check_fields
+from ..finetuning.run import FinetuningRun, Splits, TaskData, check_fields
 from ..finetuning.tagging_data import read_tagged
 from ..finetuning.tasks import ClassificationTask, TaggingTask, Task
 from ..runtime.extras import require
 from ..runtime.run_records import FINETUNING, RESULTS, stored_name
 from .report import mean_and_range, text_table
-from .work_folder import WorkFolder
+from .work_folder import WorkFolder, digest
 
 SHARES = (0.001, 0.01, 0.1, 1.0)
 VECTORS_SIZE = 100  # the default size of the learned word vectors of both heads
@@ -105,9 +105,11 @@ def samples(
     both.seeds = list(seeds)
     _check_run(both)
     ordered = sorted(set(shares))
-    examples, metric = _check_shares(task, data, ordered)
+    read: Any = read_tagged if task == "tagging" else read_labelled
+    splits = data.read(read)
+    examples, metric = _check_shares(task, data, splits, ordered)
     scores: dict[str, dict[str, list[list[float]]]] = {}
-    with WorkFolder(work, _identity(both)):
+    with WorkFolder(work, _identity(both, splits)):
         for share, count in zip(ordered, examples, strict=True):
             for head in (WITH, WITHOUT):
                 report(f"{head}, {100 * share:g} % of the training data, {counted(count, 'example')}")
@@ -132,7 +134,7 @@ def _check_run(both: FinetuningRun):
     check_fields(both.task, both.fields)
 
 
-def _identity(both: FinetuningRun) -> dict[str, Any]:
+def _identity(both: FinetuningRun, splits: Splits) -> dict[str, Any]:
     """What a folder of heads belongs to, as JSON has it. The shares are not part of it: later calls may add some."""
     identity = {
         "analysis": "samples",
@@ -141,6 +143,7 @@ def _identity(both: FinetuningRun) -> dict[str, Any]:
         "dev": stored_name(both.data.dev),
         "test": both.data.test and stored_name(both.data.test),
         "options": both.data.options,
+        "data": digest((part, example) for part, examples in splits._asdict().items() for example in examples),
         "model": stored_name(both.model),
         "fields": both.fields,
         "settings": both.settings,
@@ -161,7 +164,7 @@ def _run_of(both: FinetuningRun, head: str, share: float) -> FinetuningRun:
     )
 
 
-def _check_shares(task: str, data: TaskData, shares: Sequence[float]) -> tuple[list[int], str]:
+def _check_shares(task: str, data: TaskData, splits: Splits, shares: Sequence[float]) -> tuple[list[int], str]:
     """
     Refuses shares from which nothing can be learned, before anything is trained.
 
@@ -170,26 +173,22 @@ def _check_shares(task: str, data: TaskData, shares: Sequence[float]) -> tuple[l
     """
     if not shares:
         raise ValueError("Give at least one share of the training data.")
-    read: Any = read_tagged if task == "tagging" else read_labelled
     task_class: Any = TaggingTask if task == "tagging" else ClassificationTask
-    checked_task: Task | None = None
-    counts = []
+    checked_task: Task = task_class.of([example for split in splits for example in split])
+    counts: list[int] = []
     for share in shares:
-        splits = TaskData(data.train, data.dev, data.test, data.options, train_share=share).read(read)
-        if checked_task is None:
-            checked_task = task_class.of([example for split in splits for example in split])
+        train = replace(data, train_share=share).chosen(splits.train)
         try:
-            checked_task.check_variety(splits.train, data.train)
+            checked_task.check_variety(train, data.train)
         except TextError as error:
-            few = f"{100 * share:g} % of it, {counted(len(splits.train), 'example')}"
+            few = f"{100 * share:g} % of it, {counted(len(train), 'example')}"
             raise TextError(f"{error} This holds for {few}: choose larger shares.") from error
-        if counts and len(splits.train) == counts[-1]:
+        if counts and len(train) == counts[-1]:
             raise TextError(
                 f"{data.train}: two shares have {counted(counts[-1], 'example')} each, {100 * share:g} % and a smaller "
                 "one: choose shares that differ more."
             )
-        counts.append(len(splits.train))
-    assert checked_task is not None
+        counts.append(len(train))
     return counts, checked_task.best_metric
 
 

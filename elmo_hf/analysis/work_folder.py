@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
+from ..corpus.work import fingerprint
 from ..errors import RunError
 from ..modeling.checks_elmo import read_json_object
 from ..runtime.locks import RunLock
@@ -49,6 +49,8 @@ class WorkFolder:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = RunLock(folder)
         self._lock.acquire()
+        if (folder / ANALYSIS).exists():  # another process may have begun one meanwhile
+            check_identity(folder, identity)
         write_atomically(folder / ANALYSIS, json.dumps(identity, indent=2, ensure_ascii=False) + "\n")
 
     def array(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -115,13 +117,8 @@ def digest(parts: Iterable[Any]) -> str:
 
 
 def model_digest(embedder: "ElmoEmbedder") -> str:
-    """A short fingerprint of all weights of a model."""
-    hashed = hashlib.sha256()
-    for name, tensor in sorted(embedder.model.state_dict().items()):
-        if isinstance(tensor, torch.Tensor):
-            hashed.update(name.encode())
-            hashed.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return hashed.hexdigest()[:16]
+    """A short fingerprint of a model's config and weights, and of its tokenizer."""
+    return digest(sorted(fingerprint(embedder).items()))
 
 
 __all__ = ["ANALYSIS", "WorkFolder", "check_identity", "digest", "model_digest"]

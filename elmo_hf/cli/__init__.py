@@ -6,6 +6,7 @@ a bug in this package: one line asks for a report, and the exit code is 1.
 """
 
 import os
+import re
 import sys
 import traceback
 from logging import WARNING, getLogger
@@ -97,7 +98,7 @@ def main():
     except MISTAKES as error:
         message = str(error)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
+        if not isinstance(error, MemoryError) and not re.search("can't allocate memory|out of memory", str(error)):
             _exit_with_bug(error)
         message = (
             f"There is not enough memory ({error}): lower --batch-tokens or --batch-size, or take a smaller model."

@@ -28,6 +28,7 @@ from .parameters import (
     Precision,
     Pretokenized,
     bad_parameters,
+    is_given,
     load_embedder,
     parse_layer,
     quiet_transformers,
@@ -130,6 +131,8 @@ def analyze_senses(
     _check_outputs(json_file, picture)
     if (test is None) == (test_share is None):
         raise typer.BadParameter("name a text to test on or give --test-share, not both.", param_hint="TEST")
+    if test is None and test_keys is not None:
+        raise typer.BadParameter("there is no TEST that it belongs to: leave it out.", param_hint="--test-keys")
     from .. import analysis
 
     quiet_transformers()
@@ -304,6 +307,7 @@ def analyze_samples(
 
 @analyze.command("layers")
 def analyze_layers(
+    context: typer.Context,
     folders: Annotated[
         list[str] | None,
         typer.Argument(
@@ -347,6 +351,9 @@ def analyze_layers(
     _check_outputs(json_file, picture)
     if not folders and not text:
         raise typer.BadParameter("name fine-tuned models, or a text with --text, or both.", param_hint="FOLDER")
+    for name in ("model", "sentences", "seed", "pretokenized", "device", "precision"):
+        if not text and is_given(context, name):
+            raise typer.BadParameter("it is for --text: leave it out, or name a text.", param_hint=f"--{name}")
     from .. import analysis
 
     quiet_transformers()

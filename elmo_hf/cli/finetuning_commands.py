@@ -17,6 +17,7 @@ from .example_columns import classification_columns, tagging_columns
 from .parameters import (
     Model,
     bad_parameters,
+    is_given,
     parse_assignments,
     quiet_transformers,
     refuse_beside_resume,
@@ -186,6 +187,8 @@ def _train(
     if resume:
         _resume(task, out, context, device)
         return
+    if vectors is None and is_given(context, "max_vectors"):
+        raise typer.BadParameter("it limits the words of --vectors: give both.", param_hint="--max-vectors")
     check_vectors(vectors)
     data = _Data(train, dev, test, reading_options(train), max_train, train_share)
     settings = _settings(epochs, batch_size, learning_rate, patience, precision)
@@ -446,10 +449,17 @@ def choose_device(device: str | None):
     """Tells the Trainer to use the CPU, or checks that the device exists. By default it uses all accelerators."""
     from ..runtime.model_loading import find_device
 
-    if device == "cpu":
+    if device is None:
+        return
+    place = find_device(device)
+    if place.type == "cpu":
         os.environ["ACCELERATE_USE_CPU"] = "true"
-    elif device is not None:
-        find_device(device)
+    elif place.index is not None:
+        raise typer.BadParameter(
+            f"training takes all accelerators: give {place.type} without a number, and choose one with "
+            f"CUDA_VISIBLE_DEVICES={place.index}.",
+            param_hint="--device",
+        )
 
 
 def _report(out: Path):

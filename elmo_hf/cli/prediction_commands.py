@@ -83,6 +83,8 @@ def predict(
     from ..runtime.named_models import find_named_model
 
     quiet_transformers()
+    if out is not None and out.is_dir():
+        raise FolderError(f"{out} is a folder: name a file.")
     if out is not None and not out.absolute().parent.is_dir():
         raise FolderError(f"There is no folder {out.parent}.")
     kind = kind_of(file)  # a file that does not exist is reported before the model is loaded

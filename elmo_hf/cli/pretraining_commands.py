@@ -182,9 +182,12 @@ def pretrain(
     """
     if resume:
         refuse_beside_resume(context, APPLIED_ON_RESUME)
-    if from_model and (segmenter or spelling != "bytes"):
-        option = "--segmenter" if segmenter else "--spelling"
-        raise typer.BadParameter("--from takes the tokenizer of the model as it is: leave it out.", param_hint=option)
+    for name in ("segmenter", "spelling", "splitting", "size"):
+        if from_model and is_given(context, name):
+            raise typer.BadParameter(
+                "--from takes the tokenizer and the size of the model as they are: leave it out.",
+                param_hint=f"--{name}",
+            )
     require(segmenter or "", tracker or "")
     from accelerate.utils import set_seed
 

@@ -13,6 +13,7 @@ from .tables import (
     json_rows,
     kind_of,
     numbered_lines,
+    refuse_broken_columns,
     refuse_empty_words,
     without_errors,
 )
@@ -118,7 +119,7 @@ class _Document:
             return
         if line.startswith("#"):
             return
-        columns = line.split("\t") if "\t" in line else line.split()
+        columns = line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
         if len(columns) < LEAST_COLUMNS:
             raise TextError(
                 f"{where}: {counted(len(columns), 'column')}, but CoNLL-2012 has {LEAST_COLUMNS} or more: document, "
@@ -217,6 +218,7 @@ def as_coreference_columns(document: CoreferenceDocument) -> str:
     The columns of CoNLL-2012: document, part, number, word, seven columns that are not known (`-`), coreference.
     [`read_coreference`] reads it.
     """
+    refuse_broken_columns(chain.from_iterable(document.sentences))
     opening: dict[int, list[tuple[int, int]]] = {}
     closing: dict[int, list[tuple[int, int]]] = {}
     single: dict[int, list[int]] = {}

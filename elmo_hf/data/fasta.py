@@ -62,7 +62,7 @@ class _Reading:
     """A sequence that is being read."""
 
     def __init__(self, name: str, where: str):
-        self._id, _, self._description = name.partition(" ")
+        self._id, self._description = [*name.split(None, 1), "", ""][:2]
         self._where, self._parts, self._length = where, [], 0
         self.error = None if self._id else TextError(f"{where}: a sequence should have a name after >.")
 

@@ -14,6 +14,7 @@ from .tables import (
     json_rows,
     kind_of,
     numbered_lines,
+    refuse_broken_columns,
     refuse_empty_words,
     without_errors,
 )
@@ -196,6 +197,7 @@ def as_role_columns(sentence: RoleSentence) -> str:
     One line per word (number, word, `-` for the tag, `V` or `-` for the roleset, one column per predicate), then a
     blank line. [`read_role_sentences`] reads it.
     """
+    refuse_broken_columns(sentence.words)
     lines = []
     for place, word in enumerate(sentence.words):
         roleset = "V" if place in sentence.predicates else NO_PREDICATE

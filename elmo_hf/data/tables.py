@@ -7,6 +7,7 @@ A line that cannot be read is replaced by its error; the caller decides whether 
 import csv
 import json
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -31,6 +32,8 @@ COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 LONGEST_FIELD = 1 << 20  # characters of a CSV field; a missing closing quote is noticed after this many
 
 Item = TypeVar("Item")
+
+NO_COLUMN = re.compile(r"[\t\n\r]|^\s*$")
 
 
 class Row(NamedTuple):
@@ -78,6 +81,13 @@ def numbered_lines(source: str) -> Iterator[tuple[int, str]]:
         if isinstance(line, TextError):
             raise line
         yield line_number, line
+
+
+def refuse_broken_columns(words: Iterable[str]):
+    """Raises an error for a word that a line of columns cannot hold."""
+    for word in words:
+        if NO_COLUMN.search(word):
+            raise TextError(f"The word {word!r:.60} cannot stand in a column: write JSON lines with --format jsonl.")
 
 
 def json_rows(source: str, report: Report = lambda _: None) -> Iterator[Row | TextError]:
@@ -185,6 +195,8 @@ class _TableLines:
         line_number, line = self._again.popleft() if self._again else next(self._lines)
         self._row.append((line_number, line))
         if isinstance(line, TextError):
+            if len(self._row) > 1:  # it is read again as a row of its own
+                raise csv.Error("a quote that opens here is not closed before a line that is not text")
             raise line
         self._size += len(line)
         if self._size > LONGEST_LINE:
@@ -251,6 +263,7 @@ __all__ = [
     "json_rows",
     "kind_of",
     "numbered_lines",
+    "refuse_broken_columns",
     "refuse_empty_words",
     "table_rows",
     "without_errors",

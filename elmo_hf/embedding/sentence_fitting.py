@@ -85,7 +85,8 @@ def fit_sentence_pooling(
     if with_words < SENTENCES_PER_DIMENSION * dimensions:
         raise TextError(
             f"The sentence pooling of {counted(dimensions, 'dimension')} needs "
-            f"{SENTENCES_PER_DIMENSION * dimensions:,} sentences or more to be estimated from, found {with_words:,}."
+            f"{SENTENCES_PER_DIMENSION * dimensions:,} sentences or more with words to be estimated from, found "
+            f"{with_words:,}."
         )
     fitted = ElmoSentencePooling(_config_with(model.config, layers, dimensions))
     fitted.word_weights.copy_(word_weights(ids, model.config.vocab_size, tokenizer.unk_token_id))

@@ -9,6 +9,7 @@ import torch
 
 from ..data.roles import RoleSentence
 from ..data.squad import Question
+from ..data.tables import refuse_broken_columns
 from ..errors import ModelError, TextError
 from ..modeling.configuration_elmo import HEADS, ElmoConfig
 from ..modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
@@ -203,6 +204,7 @@ def in_batches(
 
 def as_conll(sentence: TaggedSentence) -> str:
     """One line per word with its tag, then a blank line."""
+    refuse_broken_columns(sentence.words)
     return "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, sentence.tags or (), strict=True)) + "\n"
 
 

@@ -76,9 +76,10 @@ class TaskData:
         for split, name in names.items():
             source = getattr(self, split)
             examples[split] = [] if source is None else read(source, **({"split": name} | self.options))
-        return Splits(**(examples | {"train": self._chosen(examples["train"])}))
+        return Splits(**(examples | {"train": self.chosen(examples["train"])}))
 
-    def _chosen(self, examples: list[Any]) -> list[Any]:
+    def chosen(self, examples: list[Any]) -> list[Any]:
+        """The training examples that `max_train` or `train_share` choose, in their order."""
         num_chosen = self.max_train or len(examples)
         if self.train_share is not None:
             num_chosen = max(1, round(self.train_share * len(examples)))

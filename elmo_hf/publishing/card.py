@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +101,9 @@ def _metadata(folder: Path, config: ElmoConfig, records: Records, name: str, sai
         inherited = read_metadata(run["model"]) if os.path.isdir(run["model"]) else {}
         known = {entry: inherited[entry] for entry in INHERITED if entry in inherited}
         known["base_model"] = run["model"] if is_hub_name(run["model"]) else None
-        known["datasets"] = [run["data"]["train"]] if is_hub_name(run["data"]["train"]) else None
+        known["datasets"] = _datasets([run["data"]["train"]]) or None
     if (run := records.pretraining) is not None:
-        known["datasets"] = [source for source in run["text"]["text"] if is_hub_name(source)]
+        known["datasets"] = _datasets(run["text"]["text"])
     old = read_metadata(folder)
     by_hand = {entry: value for entry, value in old.items() if entry not in MADE}
     chosen = known | by_hand | {entry: value for entry, value in said.items() if value}
@@ -115,6 +115,11 @@ def _metadata(folder: Path, config: ElmoConfig, records: Records, name: str, sai
         tags=list(dict.fromkeys(["elmo", "bilm", *(old.get("tags") or [])])),
         **({"model_name": name.split("/")[-1], "eval_results": results} if results else {}),
     )
+
+
+def _datasets(sources: Sequence[str]) -> list[str]:
+    """The datasets on the Hub among the sources of a run, without their configs."""
+    return [source.partition(":")[0] for source in sources if is_hub_name(source)]
 
 
 def _evaluation(config: ElmoConfig, records: Records) -> list[EvalResult]:

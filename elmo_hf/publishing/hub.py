@@ -34,6 +34,7 @@ T = TypeVar("T")
 PAUSES = (1, 2, 4)
 LONGEST_PAUSE = 300
 BUSY = {408, 429, 500, 502, 503, 504}
+NOT_BEGUN = {429, 503}  # the Hub has refused before it did anything
 REPLACED_IN_SPACES = ("*.whl", "models/*")  # removed from a Space if a later one lacks them
 MEANINGS = {
     401: "it does not know you: log in with `hf auth login`, or set HF_TOKEN to a token that is valid",
@@ -88,7 +89,7 @@ def push_model(
         stale = [
             file
             for file in api.list_repo_files(repo, revision=revision or None)
-            if file not in files and any(fnmatch(file, pattern) for pattern in REPLACED)
+            if "/" not in file and file not in files and any(fnmatch(file, pattern) for pattern in REPLACED)
         ]
 
         def commit() -> str:
@@ -182,7 +183,7 @@ def _patiently(call: Callable[[], T], also_when_broken: bool = True) -> T:
         try:
             return call()
         except HfHubHTTPError as error:
-            if _status(error) not in BUSY:
+            if _status(error) not in (BUSY if also_when_broken else NOT_BEGUN):
                 raise
             pause = _wanted_pause(error, pause)
         except HTTPError:

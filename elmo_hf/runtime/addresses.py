@@ -24,8 +24,8 @@ def bound_socket(host: str, port: int) -> Generator[socket.socket]:
         except BaseException:
             listener.close()
             raise
-    except OSError as error:
-        reason, shown = error.strerror or error, f"{host}:{port}" if port else host
+    except (OSError, UnicodeError) as error:  # a host that is no name of one is a UnicodeError
+        reason, shown = getattr(error, "strerror", None) or error, f"{host}:{port}" if port else host
         raise ModelError(f"{shown} cannot be listened on ({reason}): choose another --host or --port.") from error
     with listener:
         yield listener

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HTTPError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, HTTPError
 
 from ..errors import ModelError, TextError
 from .default_model import default_model, find_model
@@ -78,6 +78,8 @@ def _look_up(name: str, token: str | bool | None) -> Exception | None:
     """Asks the Hub for a model, once. Returns the error if the Hub does not answer."""
     try:
         HfApi().model_info(name, timeout=SECONDS, token=token)
+    except HFValidationError as error:
+        raise ModelError(f"There is no folder {name}.") from error
     except GatedRepoError as error:
         raise ModelError(
             f"There is no folder {name} here; on the Hub, {name} is gated: ask its owner for access."
@@ -102,6 +104,8 @@ def look_up_dataset(source: str) -> Exception | None:
     name = source.partition(":")[0]
     try:
         HfApi().dataset_info(name, timeout=SECONDS)
+    except HFValidationError as error:
+        raise TextError(f"No such file or folder: {source}.") from error
     except GatedRepoError as error:
         raise TextError(
             f"No such file or folder: {source}; on the Hub, the dataset {name} is gated: ask its owner for access."

@@ -18,8 +18,8 @@ from ..modeling.checks_elmo import read_json_object
 PRETRAINING, HISTORY = "run.json", "history.jsonl"
 FINETUNING, RESULTS = "finetune.json", "results.json"
 CONVERSION = "conversion.json"
-# Owner and name on the Hub. A path may look the same; a name with a suffix is a file.
-HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w-]*")
+# Owner and name on the Hub, of a dataset also with a config. A path may look the same; a name with a suffix is a file.
+HUB_NAME = re.compile(r"\w[\w.-]*/(?:\w[\w-]*|\w[\w.-]*:[^:/\\]+)")
 
 
 class Records(NamedTuple):
@@ -101,7 +101,7 @@ def malformed_files(folder: Path) -> Generator[None]:
         yield
     except ModelError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
     except (SafetensorError, StrictDataclassError) as error:
         what = " ".join(str(error.__cause__ or error).split())

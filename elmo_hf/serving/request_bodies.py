@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..data.sentences import Sentence
 from ..finetuning.classification_data import LabelledText
@@ -12,14 +12,14 @@ from .api_errors import ApiError, invalid
 Body = TypeVar("Body", bound="RequestBody")
 MAX_LAYERS, MAX_PROBLEMS = 64, 100
 # The first wrong item ends the validation: a body can have hundreds of thousands.
-Words = Annotated[list[str], FailFast()]
+Words = Annotated[list[str], Field(fail_fast=True)]
 Texts = Annotated[
-    str | Annotated[list[str | Words], FailFast()],
+    str | Annotated[list[str | Words], Field(fail_fast=True)],
     Field(description="A text, or a list. Each entry of the list is a text, or a list of words."),
 ]
 ModelName = Annotated[str | None, Field(description="A name that `/v1/models` lists. Default: the first that fits.")]
 Layers = Annotated[
-    Literal["mix", "top", "average", "all"] | int | Annotated[list[int], Field(max_length=MAX_LAYERS), FailFast()],
+    Literal["mix", "top", "average", "all"] | int | Annotated[list[int], Field(max_length=MAX_LAYERS, fail_fast=True)],
     Field(description="mix, top, average, all, the index of a layer, or a list of indices; 0 is the token layer."),
 ]
 
@@ -96,7 +96,7 @@ class PredictBody(RequestBody):
     """`POST /predict`"""
 
     inputs: Annotated[
-        str | TextPair | Annotated[list[str | TextPair | Words], FailFast()],
+        str | TextPair | Annotated[list[str | TextPair | Words], Field(fail_fast=True)],
         Field(
             description='A text, {"text", "text_pair"}, or a list of these. A list inside of the list holds the words '
             "of a text for a tagger, and one text or a pair of texts for a classifier."

@@ -66,4 +66,7 @@ def test_a_damaged_record_of_the_analysis_is_refused(tmp_path):
 def test_fingerprints_tell_models_and_data_apart():
     assert model_digest(toy_embedder(seed=0)) == model_digest(toy_embedder(seed=0))
     assert model_digest(toy_embedder(seed=0)) != model_digest(toy_embedder(seed=1))
+    clipped = toy_embedder(seed=0)
+    clipped.model.config.cell_clip = 0.5
+    assert model_digest(clipped) != model_digest(toy_embedder(seed=0))
     assert digest([("a b",), ["c"]]) != digest([("a",), ["b", "c"]])

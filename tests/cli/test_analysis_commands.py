@@ -146,6 +146,8 @@ def test_a_table_of_neighbours_is_printed(run):
             (*SENSES[:3], "data.tsv", "--test-share", "0.2"),
             "name a text to test on or give --test-share, not both.",
         ),
+        ((*SENSES, "--test-keys", "x"), "there is no TEST that it belongs to"),
+        (("analyze", "layers", "folder", "--sentences", "5"), "it is for --text"),
         ((*SENSES, "--picture", "out.pdf"), "the name should end in .png or .svg, found out.pdf"),
         ((*SENSES, "--json", "no/out.json"), "no/out.json cannot be written: there is no folder no"),
         ((*SENSES, "--json", "folder"), "folder is a folder"),

@@ -1,6 +1,7 @@
 """`elmo-hf finetune` and `elmo-hf predict`."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,10 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+import torch
+import typer
 
+from elmo_hf.cli.finetuning_commands import choose_device
 from elmo_hf.finetuning import FinetuningRun
 from elmo_hf.modeling.modeling_coreference_elmo import ElmoForCoreference
 from elmo_hf.modeling.modeling_heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
@@ -209,6 +213,10 @@ def test_the_options_of_a_training_are_those_of_its_settings(folder, tmp_path, r
             ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--vectors", "nope.txt"],
             "elmo-hf: No such file or folder: nope.txt.",
         ),
+        (
+            ["finetune", "tagging", "--train", "{train}", "--dev", "{train}", "--out", "x", "--max-vectors", "9"],
+            "it limits the words of --vectors",
+        ),
         (["predict", "missing-model"], "missing-model"),
     ],
     ids=str,
@@ -289,6 +297,7 @@ def test_a_folder_or_a_file_that_is_not_there_is_named_before_the_model_is_loade
     Path("a.txt").write_text("the cat\n")
     assert "There is no folder no/dir." in refused("predict", "missing-model", "a.txt", "--out", "no/dir/x")
     assert "No such file or folder: b.txt." in refused("predict", "missing-model", "b.txt")
+    assert "is a folder: name a file." in refused("predict", "missing-model", "a.txt", "--out", tmp_path)
 
 
 # ---- --resume
@@ -391,3 +400,21 @@ def test_questions_are_learned_and_answered_with_offsets(tmp_path, run):
         in problem
     )
     assert not (tmp_path / "new").exists()
+
+
+def test_training_takes_the_cpu_or_all_accelerators(monkeypatch):
+    monkeypatch.setattr("elmo_hf.runtime.model_loading.find_device", torch.device)
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "false")
+    choose_device("cuda")
+    with pytest.raises(typer.BadParameter, match="CUDA_VISIBLE_DEVICES=1"):
+        choose_device("cuda:1")
+    assert os.environ["ACCELERATE_USE_CPU"] == "false"
+    choose_device("cpu:0")
+    assert os.environ["ACCELERATE_USE_CPU"] == "true"
+
+
+def test_half_a_surrogate_pair_in_json_is_predicted_and_written(heads, run, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"words": ["so", "cool\ud83d"]}) + "\n")
+    code, output, _ = run("predict", heads["tagging"], tmp_path / "a.jsonl")
+    assert code == 0
+    assert output.splitlines()[0].startswith("so\t")

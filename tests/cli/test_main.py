@@ -113,7 +113,13 @@ def test_a_bug_is_one_line_that_asks_for_a_report(run, broken, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError("3 GB"), RuntimeError("DefaultCPUAllocator: can't allocate memory: 8 bytes")], ids=str
+    "error",
+    [
+        MemoryError("3 GB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: 8 bytes"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ],
+    ids=str,
 )
 def test_too_little_memory_is_one_line(refused, broken, error):
     broken(error)

@@ -72,6 +72,7 @@ def test_an_address_that_cannot_be_listened_on_is_refused_before_models_are_load
         port = listener.getsockname()[1]
         assert f"127.0.0.1:{port} cannot be listened on (" in refused("space", "--port", port)
     assert "192.0.2.1 cannot be listened on (" in refused("space", "--host", "192.0.2.1")
+    assert "127.0.0..1 cannot be listened on (" in refused("space", "--host", "127.0.0..1")
     assert "192.0.2.1:8000 cannot be listened on (" in refused("space", "--host", "192.0.2.1", "--port", 8000)
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from elmo_hf import ElmoModel
 from elmo_hf.cli import app
 from elmo_hf.conversion import ConversionError, convert_path, detect, plan_conversion, read_provenance, write_bilm_hdf5
+from elmo_hf.conversion.detection import PICKLES
 from tests.conftest import find_data
 from tests.conversion.refusals import assert_refused
 from tests.conversion.test_bilm_checkpoint import SHAPES, random_arrays, write_original
@@ -162,3 +163,11 @@ def test_the_name_of_a_missing_file_is_no_unknown_command(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["convert", "model.ckpt-400", "--out", "out"])
     assert "model.ckpt-400 does not exist: give a folder with" in str(result.exception)
+
+
+def test_what_elmoformanylangs_has_in_its_folder_cannot_be_given(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    for name in PICKLES:
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ConversionError, match="leave out the vocab"):
+        detect(tmp_path, vocab="v.txt")

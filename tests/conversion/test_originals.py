@@ -306,3 +306,9 @@ def test_a_model_in_an_archive_says_where_it_is_and_takes_its_files(tmp_path):
     assert_refused(tmp_path, lambda out: convert_original("seqvec", out), r"seqvec\.zip: fetch and unpack it")
     config = find_original("SeqVec").config
     assert (config.num_hidden_layers, config.cell_size, config.hidden_size) == (2, 4096, 1024)
+
+
+def test_a_vocabulary_that_is_not_there_is_noticed_before_the_weights_are_downloaded(tiny, tmp_path, file_server):
+    assert_refused(tmp_path, converting(tiny, from_url=tiny.serve(file_server), vocab="nowhere.txt"), "nowhere.txt")
+    assert not any("weights" in seen.path for seen in file_server.seen)
+    assert_refused(tmp_path, converting(tiny, vocab="vocab.txt", with_vocab=True), "not both")

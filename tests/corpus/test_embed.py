@@ -21,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 
-from elmo_hf import ElmoTokenizer
+from elmo_hf import ElmoEmbedder, ElmoTokenizer
 from elmo_hf.corpus import embed as corpus
 from elmo_hf.corpus import embed_corpus
+from elmo_hf.corpus.work import fingerprint
 from elmo_hf.errors import FolderError, RunError, TextError
 from tests.embedding.forked import SHARD_CHARACTERS, run_plan
 from tests.embedding.toy import toy_embedder
@@ -362,6 +363,16 @@ def test_overwrite_begins_a_stopped_run_anew_with_other_settings(text, begun, tm
     assert begun.read_bytes() == (tmp_path / "whole.npz").read_bytes()
 
 
+def test_integers_that_are_no_exact_floats_are_kept_beside_floats(tmp_path):
+    rows = [{"text": "a", "id": 2**53 + 1}, {"text": "b", "id": 0.5}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    embed(tmp_path / "rows.jsonl", tmp_path / "out.parquet", keep_columns=["id"])
+    assert [json.loads(value) for value in pq.read_table(tmp_path / "out.parquet")["id"].to_pylist()] == [
+        2**53 + 1,
+        0.5,
+    ]
+
+
 @pytest.mark.parametrize("name", ["out.npz", "out.safetensors"])
 def test_overwrite_keeps_the_old_output_until_the_new_one_is_complete(text, tmp_path, monkeypatch, name):
     out, short = tmp_path / name, tmp_path / "short.txt"
@@ -513,3 +524,12 @@ def test_standard_input_is_not_shared(monkeypatch, tmp_path):
     monkeypatch.setattr(corpus, "this_process", lambda: Process(0, 2))
     with pytest.raises(TextError, match="Only one process can read standard input: write it to a file"):
         embed("-", tmp_path / "out.npz")
+
+
+def test_another_vocabulary_of_the_same_size_is_another_tokenizer():
+    words = ["<S>", "</S>", "<UNK>", "bank", "river"]
+    digests = {
+        fingerprint(ElmoEmbedder(toy_embedder().model, ElmoTokenizer(vocab=vocab)))["tokenizer"]
+        for vocab in (words, [*words[:3], "river", "bank"])
+    }
+    assert len(digests) == 2

@@ -136,3 +136,9 @@ def documents(draw):
 def test_what_is_written_is_read_again(tmp_path_factory, written):
     source = write(tmp_path_factory.mktemp("written"), "".join(map(as_coreference_columns, written)))
     assert read_coreference(source) == written
+
+
+def test_a_word_may_have_a_no_break_space(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("#begin document (a)\na 0 0 10\N{NO-BREAK SPACE}000 - (0)\n#end document\n", encoding="utf-8")
+    assert read_coreference(str(path))[0].sentences == [["10\N{NO-BREAK SPACE}000"]]

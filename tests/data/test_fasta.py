@@ -84,3 +84,7 @@ def test_a_file_named_fa_is_fasta_if_it_begins_like_one_and_text_otherwise(conte
     data = content.encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     assert kind_of(str(tmp_path / name)) == kind
+
+
+def test_a_tab_ends_the_name_too(tmp_path):
+    assert read(tmp_path, ">x\tdesc more\nMK") == [FastaRecord("x", "desc more", "MK")]

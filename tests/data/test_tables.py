@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_hf.data.conll import column_sentences
-from elmo_hf.data.tables import Row, json_rows, kind_of, numbered_lines, table_rows, without_errors
+from elmo_hf.data.tables import (
+    Row,
+    json_rows,
+    kind_of,
+    numbered_lines,
+    refuse_broken_columns,
+    table_rows,
+    without_errors,
+)
 from elmo_hf.data.text_sources import lines_or_errors
 from elmo_hf.errors import TextError
 
@@ -230,3 +238,16 @@ def test_the_name_tells_what_is_inside(file, name, kind):
 
 def test_standard_input_is_text():
     assert kind_of("-") == "text"
+
+
+def test_lines_between_an_open_quote_and_a_line_that_is_no_text_are_read(file):
+    read = list(table_rows(file(b'a,b\n"x,1\n2,3\n\xff,0\n4,5\n'), ","))
+    assert [tuple(row.values.values()) for row in read if isinstance(row, Row)] == [("2", "3"), ("4", "5")]
+    assert len(messages(read)) == 2
+
+
+@pytest.mark.parametrize("word", ["a\tb", "a\nb", "\r", " ", ""])
+def test_words_that_columns_cannot_hold_are_refused(word):
+    refuse_broken_columns(["a", "10\N{NO-BREAK SPACE}000"])
+    with pytest.raises(TextError, match="cannot stand in a column"):
+        refuse_broken_columns(["a", word])

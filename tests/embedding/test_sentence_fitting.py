@@ -40,6 +40,12 @@ def test_sentence_vectors_of_the_fitted_text_are_centred_and_white(embedder):
     assert_same(vectors.T @ vectors / len(vectors), np.eye(vectors.shape[1]))
 
 
+@pytest.mark.parametrize(("text", "found"), [([""] * 200, 0), ([*sentences(39), *[""] * 100], 39)])
+def test_only_sentences_with_words_count(text, found):
+    with pytest.raises(TextError, match=f"sentences or more with words to be estimated from, found {found}"):
+        toy_embedder().fit_sentence_pooling(text)
+
+
 def test_directions_without_variance_are_left_out():
     embedder = toy_embedder()
     embedder.fit_sentence_pooling(sentences(), layers=[0])  # the token layer: each vector twice

@@ -397,3 +397,22 @@ def test_the_command_publishes(hub, run_command, api, folder):
     assert code == 2
     assert error.count("\n") == 1
     assert "hf auth login" in error
+
+
+def test_variants_in_subfolders_stay(api, push):
+    api.create_repo(NAME)
+    variant = {"int8/model.safetensors", "int8/modeling_elmo.py", "int8/config.json"}
+    for name in variant:
+        api.upload_file(path_or_fileobj=b"other", path_in_repo=name, repo_id=NAME)
+    push()
+    assert files_of(api) == COMPLETE | variant
+
+
+@pytest.mark.parametrize("status", [500, 502, 504])
+def test_a_proposal_that_may_exist_is_not_made_again(hub, push, no_pauses, folder, status):
+    push()
+    change(folder)
+    hub.faults.inject(Refusal(status, "Gateway"), "POST", "/commit/")
+    with pytest.raises(HubError):
+        push(create_pr=True)
+    assert no_pauses == []

@@ -208,6 +208,7 @@ def test_all_other_metadata_are_kept_when_a_card_is_made_anew(tmp_path):
     ("source", "shown"),
     [
         ("me/text", "me/text"),
+        ("me/text:config", "me/text:config"),
         ("/home/me/text.txt", "text.txt"),
         ("../me/corpus/*.txt", "*.txt"),
         ("~/me/text.txt", "text.txt"),

@@ -34,7 +34,7 @@ def test_a_folder_is_itself_and_must_hold_a_model(folder, tmp_path):  # noqa: F8
         find_named_model(str(folder / "config.json"))
 
 
-@pytest.mark.parametrize("name", ["./nosuch", "no/such/folder", "/no/such", "a b"])
+@pytest.mark.parametrize("name", ["./nosuch", "no/such/folder", "/no/such", "a b", "my--model", "model-"])
 def test_what_can_be_no_name_on_the_hub_is_a_folder_that_is_not_there(name):
     with pytest.raises(ModelError, match=f"There is no folder {name}"):
         find_named_model(name)

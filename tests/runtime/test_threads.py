@@ -4,14 +4,17 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 
+from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoTokenizer
+from elmo_hf.finetuning import LabelledText, prediction
 from elmo_hf.modeling import lstm_elmo
 from elmo_hf.runtime.threads import CpuSlots, available_cores
-from tests.models import random_words, tiny_model
+from tests.models import TINY, random_words, tiny_model
 
 
 @pytest.mark.parametrize("smallest", [0, 2**20], ids=["packed", "dense"])
@@ -120,3 +123,13 @@ def test_processors_that_share_a_core_count_as_one(tmp_path, monkeypatch):
         (tmp_path / str(cpu)).write_text(neighbours)
     assert available_cores(f"{tmp_path}/{{}}") == 3
     assert available_cores(f"{tmp_path}/missing-{{}}") == 4
+
+
+def test_heads_wait_for_cpu_slots_as_embedders_do(monkeypatch):
+    taken = []
+    monkeypatch.setattr(prediction, "cpu_slots", lambda device: taken.append(device.type) or nullcontext())
+    heads = ElmoForTokenClassification, ElmoForSequenceClassification
+    tagger, classifier = (head(ElmoConfig(**TINY, task_layer_size=3)).eval() for head in heads)
+    list(prediction.predict_tags(tagger, ElmoTokenizer(), [["a", "bank"]]))
+    list(prediction.predict_labels(classifier, ElmoTokenizer(), [LabelledText("a bank")]))
+    assert taken == ["cpu", "cpu"]

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from elmo_hf.finetuning.classification_data import LabelledText
 from elmo_hf.finetuning.prediction import predict_labels, predict_scored_tags
 from elmo_hf.serving import ServingLimits
+from elmo_hf.serving.request_bodies import EmbedBody, OpenAIEmbeddingsBody, PredictBody
 from tests.embedding.toy import TOKENIZER, toy_embedder
 from tests.serving.running import classifying_model, embedding_model, running, tagging_model
 
@@ -304,3 +306,35 @@ def test_any_bytes_are_answered_and_none_is_a_bug(server, path, body):
     answer = server.send("POST", path, body)
     assert answer.status in (400, 422)
     assert answer.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [(EmbedBody, "inputs"), (PredictBody, "inputs"), (OpenAIEmbeddingsBody, "input")]
+)
+def test_a_body_of_many_wrong_items_is_read_to_the_first(kind, field):
+    with pytest.raises(ValidationError) as caught:
+        kind.model_validate_json(json.dumps({field: [1] * 1000}))
+    assert caught.value.error_count() < 10
+
+
+def test_a_body_of_many_unknown_fields_has_one_message(server):
+    answer = server.post("/embed", inputs="a", **{f"field{number}": 1 for number in range(200)})
+    assert answer.status == 422
+    assert "More than 100 fields of the body are wrong." in answer.error["message"]
+
+
+def test_more_layers_than_any_model_has_are_refused_before_they_are_cached(server, models):
+    (model,) = (model for model in models if model.name == "toy")
+    before = model.request.cache_info().currsize
+    assert server.post("/embed", inputs="a", layers=[0] * 65).status == 422
+    assert model.request.cache_info().currsize == before
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "name"),
+    [("classifier", {"aggregation_strategy": "simple"}, "aggregation_strategy"), ("tagger", {"top_k": 2}, "top_k")],
+)
+def test_parameters_of_another_task_are_refused(server, model, parameters, name):
+    answer = server.post("/predict", inputs="a", model=model, parameters=parameters)
+    assert answer.status == 422
+    assert f"`parameters.{name}` has no effect on {model}" in answer.error["message"]

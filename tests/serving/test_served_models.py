@@ -104,3 +104,10 @@ def test_words_of_one_entity_are_joined():
     ]
     for entry in entries:
         assert sentence.text[entry["start"] : entry["end"]] == entry["word"]
+
+
+@pytest.mark.parametrize("tags", [["B-PER", "I-PER", "E-PER", "S-PER"], ["B-PER", "I-PER", "L-PER", "U-PER"]])
+def test_words_of_one_entity_are_joined_in_every_scheme(tags):
+    (sentence,) = toy_embedder().tokenize(["Anna May Bob Bob"])
+    entries = tagged_words(TaggedText(sentence, tags, [0.5] * 4), PredictParameters(aggregation_strategy="simple"))
+    assert [(entry["entity_group"], entry["word"]) for entry in entries] == [("PER", "Anna May Bob"), ("PER", "Bob")]

@@ -203,6 +203,24 @@ def test_a_converted_checkpoint_is_a_zip_of_a_folder_that_loads(tmp_path):
 
 
 @pytest.mark.medium
+def test_a_full_disk_leaves_nothing_of_a_conversion(tmp_path, monkeypatch, model):
+    import gradio as gr
+
+    def fill(options, weights, out):
+        out.write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(convert_tab, "convert_files", fill)
+    monkeypatch.setattr(gr.File, "GRADIO_CACHE", str(tmp_path / "cache"))
+    with gr.Blocks() as page:
+        convert_tab.lay_out_convert(model)
+    (convert,) = (function.fn for function in page.fns.values() if function.name == "convert")
+    with pytest.raises(OSError, match="No space left"):
+        convert(None, None)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.medium
 def test_files_that_cannot_be_converted_are_refused_without_the_folders_of_the_server(tmp_path, monkeypatch):
     options, weights = write_example(tmp_path)
     (tmp_path / "text.hdf5").write_text("text")
