@@ -129,7 +129,7 @@ def load_entailment(folder: Path) -> TaskSetup:
     splits = [read_labelled(str(folder / f"{split}.tsv")) for split in ("train", "dev", "test")]
     task = ClassificationTask.of([example for split in splits for example in split])
     fields = {"task_layer_size": 100, "pair_attention": "esim", "elmo_places": "both"}
-    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 5})
+    return TaskSetup(task, *splits, fields=fields, settings={"epochs": 20})
 
 
 def load_pairs(folder: Path) -> TaskSetup:
@@ -141,7 +141,7 @@ def load_pairs(folder: Path) -> TaskSetup:
         for path in (folder / "SICK_train.txt", folder / "SICK_trial.txt")
     )
     fields = {"task_layer_size": 150, "pair_attention": True}
-    settings = {"epochs": 12}
+    settings = {"epochs": 20}
     return TaskSetup(ClassificationTask.of(train), train[:-1000], dev, train[-1000:], fields, settings)
 
 
@@ -149,7 +149,7 @@ def load_roles(folder: Path) -> TaskSetup:
     train, dev, test = (read_roles(str(folder / f"{split}.conll.xz")) for split in ("train", "dev", "test"))
     task = RolesTask.of([*train, *dev, *test])
     fields = {"task_layer_size": 150, "num_task_layers": 2}
-    settings = {"epochs": 5, "batch_size": 16}
+    settings = {"epochs": 12, "batch_size": 16}
     return TaskSetup(task, chosen(train, 10_000), chosen(dev, 500), test, fields, settings)
 
 
@@ -184,7 +184,7 @@ def load_questions(folder: Path) -> TaskSetup:
     parts = [{*articles[:30]}, {*articles[30:35]}, {*articles[35:]}]  # no article is in two parts
     train, dev, test = ([question for question in questions if question.article in part] for part in parts)
     fields = {"task_layer_size": 80, "elmo_dropout": 0.2}
-    settings = {"epochs": 6, "batch_size": 16}
+    settings = {"epochs": 15, "batch_size": 16}
     train = [question for question in train if len(question.context) <= 800]
     return TaskSetup(QuestionAnsweringTask.of(questions), train, chosen(dev, 300), test, fields, settings)
 

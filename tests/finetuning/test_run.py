@@ -223,7 +223,7 @@ def test_bad_data_leaves_no_folder(tmp_path):
 
 def test_an_error_before_the_training_leaves_no_folder_of_layers(tmp_path):
     run = tagging_run(tmp_path)
-    run.settings["cache"] = "disk"
+    run.settings = run.settings | {"cache": "disk"}
     with mock.patch.object(training, "Examples", side_effect=TextError("a bad word")), pytest.raises(TextError):
         run.begin(tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_nothing_of_a_conversion(tmp_path, monkeypatch, model
         raise OSError("No space left on device")
 
     monkeypatch.setattr(convert_tab, "convert_files", fill)
-    monkeypatch.setattr(gr.File, "GRADIO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "cache"))
     with gr.Blocks() as page:
         convert_tab.lay_out_convert(model)
     (convert,) = (function.fn for function in page.fns.values() if function.name == "convert")
