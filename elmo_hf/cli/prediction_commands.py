@@ -307,7 +307,8 @@ def _read_sentences(request: _Request) -> Iterator[list[str]]:
 def _read_texts(request: _Request) -> "Iterator[LabelledText]":
     from .. import finetuning
 
-    if _has_kind(request.file, "jsonl", "csv", "tsv", "dataset"):
+    is_table = _has_kind(request.file, "jsonl", "csv", "tsv", "dataset")
+    if is_table or (request.file != STANDARD_INPUT and finetuning.are_trees(request.file)):
         yield from finetuning.read_labelled(request.file, with_labels=False, **request.options)
         return
     yield from map(finetuning.LabelledText, _lines(request.file))

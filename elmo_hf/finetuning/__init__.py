@@ -2,7 +2,7 @@
 
 from ..data.squad import Answer, Question, read_squad
 from .answer_metrics import answer_metrics
-from .classification_data import LabelledText, read_labelled
+from .classification_data import LabelledText, are_trees, read_labelled
 from .coreference_metrics import coreference_metrics
 from .coreference_prediction import as_document_json, predict_clusters
 from .prediction import LabelledResult, as_conll, as_json, load_head, predict_answers, predict_labels, predict_tags
@@ -33,6 +33,7 @@ __all__ = [
     "TaskData",
     "WordVectors",
     "answer_metrics",
+    "are_trees",
     "as_conll",
     "as_document_json",
     "as_json",

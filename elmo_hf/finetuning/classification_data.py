@@ -1,5 +1,6 @@
 """Reads texts, or pairs of texts, with labels from JSON lines, CSV, TSV, sentiment trees and datasets."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ PAIRS += [("question", "sentence"), ("question1", "question2")]
 LABEL = ("label", "labels", "gold_label", "score")
 # SNLI and MultiNLI have this in `gold_label` where the annotators did not agree.
 GOLD_LABEL, NO_AGREEMENT = "gold_label", "-"
+
+TREE = re.compile(r"\s*\([0-4]\s+\(")
 
 Label = str | int | float | list[str]
 
@@ -66,7 +69,7 @@ def read_labelled(
         phrases: Whether, in the split "train" of sentiment trees, every phrase is a text too. Other data have none.
     """
     kind = kind_of(source)
-    if kind == "text" and _are_trees(source):
+    if kind == "text" and _first_line(source).lstrip().startswith("("):
         return _read_trees(source, phrases and split == "train")
     if phrases and with_labels and split == "train":
         raise TextError(f"{source}: only the trees of the Stanford Sentiment Treebank have phrases: leave it out.")
@@ -112,10 +115,14 @@ def _refuse_names(rows: Iterable[Row | TextError], columns: "_Columns") -> Itera
         yield row
 
 
-def _are_trees(source: str) -> bool:
-    """Whether the first line that is not blank is a sentiment tree."""
-    first = next((line for _, line in islice(numbered_lines(source), 100) if line.strip()), "")
-    return first.lstrip().startswith("(")
+def are_trees(source: str) -> bool:
+    """Whether the first line that is not blank begins as a sentiment tree of several words."""
+    return TREE.match(_first_line(source)) is not None
+
+
+def _first_line(source: str) -> str:
+    """The first line that is not blank."""
+    return next((line for _, line in islice(numbered_lines(source), 100) if line.strip()), "")
 
 
 def _read_trees(source: str, with_phrases: bool) -> list[LabelledText]:
@@ -212,4 +219,4 @@ def _label(where: str, value: Any) -> Label:
     return value
 
 
-__all__ = ["Label", "LabelledText", "read_labelled"]
+__all__ = ["Label", "LabelledText", "are_trees", "read_labelled"]

@@ -418,3 +418,13 @@ def test_half_a_surrogate_pair_in_json_is_predicted_and_written(heads, run, tmp_
     code, output, _ = run("predict", heads["tagging"], tmp_path / "a.jsonl")
     assert code == 0
     assert output.splitlines()[0].startswith("so\t")
+
+
+def test_sentiment_trees_are_predicted_as_texts_and_other_brackets_are_text(heads, run, tmp_path):
+    (tmp_path / "trees.txt").write_text("(3 (2 It) (4 (2 's) (4 lovely)))\n")
+    (tmp_path / "plain.txt").write_text("(3 of them) saw it\n")
+    texts = [
+        json.loads(run("predict", heads["classification"], tmp_path / name)[1])["text"]
+        for name in ("trees.txt", "plain.txt")
+    ]
+    assert texts == ["It 's lovely", "(3 of them) saw it"]
