@@ -46,7 +46,7 @@ def store(run: Path, folder: Path):
         shutil.copyfile(run / name, folder / name)
     description = json.loads((run / RUN).read_text("utf-8"))
     kept = {name: description[name] for name in ("settings", "tracker")}
-    kept["pretokenized"] = description["text"]["pretokenized"]
+    kept["text"] = {name: description["text"][name] for name in ("column", "split", "pretokenized")}
     streams = json.loads((checkpoint / "streams-0.json").read_text("utf-8"))
     progress = read_manifest(checkpoint)["progress"]
     _write(folder / RUN, kept)
@@ -67,12 +67,13 @@ def restore(folder: Path, run: Path, text: list[str], heldout: list[str]) -> Pro
     model = ElmoForPreTraining(ElmoConfig.from_pretrained(folder))
     model.load_state_dict(unpack(load_file(folder / WEIGHTS)))
     settings = PretrainingSettings(**description["settings"])
-    sources = RunText(text, heldout, pretokenized=description["pretokenized"])
+    sources = RunText(text, heldout, **description["text"])
     begun = Run.begin(run, model, ElmoTokenizer.from_pretrained(folder), sources, settings, description["tracker"])
     trainer = begun.trainer
     for checkpoint in (run / CHECKPOINTS).iterdir():  # of the untrained run
         shutil.rmtree(checkpoint)
     trainer.streams.reader.load_state_dict(position["reader"])
+    trainer.streams._must_fill = False  # the next documents may be the last of an epoch
     _fill_averages(trainer)
     trainer.streams.reader.load_state_dict(position["reader"])
     for stream in trainer.streams._streams:

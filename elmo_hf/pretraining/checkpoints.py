@@ -5,6 +5,7 @@ A checkpoint is a folder `step-00001000`. It is written under another name and r
 holds the size and the SHA-256 of every file; checkpoints that are truncated or damaged are skipped.
 """
 
+import itertools
 import re
 import shutil
 from pathlib import Path
@@ -59,6 +60,12 @@ def newest_intact(folder: Path) -> Path | None:
     return None
 
 
+def remove_newer(checkpoint: Path):
+    """Removes the checkpoints of later steps."""
+    for newer in itertools.takewhile(lambda path: path != checkpoint, checkpoints(checkpoint.parent)):
+        shutil.rmtree(newer, ignore_errors=True)
+
+
 def rotate(folder: Path, keep: int):
     """Removes incomplete checkpoints, and all complete ones except the newest `keep`."""
     good = [checkpoint for checkpoint in checkpoints(folder) if is_complete(checkpoint)]
@@ -77,5 +84,6 @@ __all__ = [
     "newest_intact",
     "partial_folder",
     "read_manifest",
+    "remove_newer",
     "rotate",
 ]

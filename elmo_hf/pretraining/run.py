@@ -30,6 +30,10 @@ from .text import Corpus
 from .training import Pretrainer
 from .vocabulary import count_steps
 
+# Settings that a resumed run keeps, and why.
+FIXED = {"optimizer": "the checkpoint has the state of another one", "seed": "it decides the order of the text"}
+PLANNED = "the number of steps of an epoch was planned with it"
+
 
 @dataclass
 class RunText:
@@ -278,6 +282,12 @@ def _changed(description: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
     settings = description["settings"]
     if fixed := sorted(name for name in changes if name not in settings):
         raise RunError(f"{', '.join(fixed)} cannot be changed on resume: only settings of the training can.")
+    planned = {} if settings["steps"] or changes.get("steps") else dict.fromkeys(("window", "accumulate"), PLANNED)
+    for name, reason in (FIXED | planned).items():
+        if changes.get(name, settings[name]) != settings[name]:
+            raise RunError(f"{name} cannot be changed on resume: {reason}.")
+    if changes.get("epochs") and settings["steps"] and not changes.get("steps"):
+        raise RunError("The run has a number of steps: prolong it with steps (--steps), not with epochs.")
     if changes.get("mixed_precision") == "auto":  # keep the precision that was chosen when the run began
         changes = changes | {"mixed_precision": settings["mixed_precision"]}
     steps = description["total_steps"]

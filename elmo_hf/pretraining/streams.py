@@ -21,6 +21,7 @@ from .text import Corpus, split_words
 NOT_A_TARGET = -100
 # Sentences that a stream encodes in one call: enough for the tokenizer to be fast, and few enough for memory.
 SENTENCES_AT_ONCE = 64
+CHARACTERS_AT_ONCE = 2**22  # with the padding to the longest sentence
 
 
 class Window(NamedTuple):
@@ -196,7 +197,10 @@ class _Stream:
         if self._steps is None or len(self._steps.starts) == 0:
             if not self.sentences:
                 return None
-            steps, self._lengths = self.encode(self.sentences[:SENTENCES_AT_ONCE])
+            some = self.sentences[:SENTENCES_AT_ONCE]
+            while len(some) > 1 and len(some) * max(map(len, some)) > CHARACTERS_AT_ONCE:
+                some = some[: len(some) // 2]
+            steps, self._lengths = self.encode(some)
             self._steps = steps.part(self.offset)
         taken, self._steps = self._steps.part(0, count), self._steps.part(count)
         if self.is_new:

@@ -266,7 +266,8 @@ class Pretrainer:
         loss, speed = sum(losses) / len(losses), (self.progress.words - logged.words) / seconds
         bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} words/s", refresh=False)
         if self.show_progress and bar.disable and self.progress.step % (LOG_LINES_EVERY * self.settings.log_every) == 0:
-            left = (self.total_steps - self.progress.step) * self.progress.seconds / self.progress.step / 3600
+            steps_left = max(self.total_steps - self.progress.step, 0)  # streams may end later than planned
+            left = steps_left * self.progress.seconds / self.progress.step / 3600
             done = f"step {self.progress.step:,} of {self.total_steps:,}: loss {loss:.3f}"
             print(f"{done}, {speed:,.0f} words/s, {left:.1f} hours left", file=sys.stderr, flush=True)
         if self.accelerator.is_main_process:
@@ -357,7 +358,10 @@ class Pretrainer:
         manifest = checkpoints.read_manifest(checkpoint)
         if (stored := {name: manifest[name] for name in self._shape()}) != self._shape():
             raise CheckpointError(f"{checkpoint} was made by a run of {stored}, this one has {self._shape()}.")
+        decays = [group["weight_decay"] for group in self.optimizer.param_groups]
         self.accelerator.load_state(str(checkpoint))
+        for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
+            group["weight_decay"] = decay  # the setting may have changed, and the checkpoint has the former one
         process, device = self.accelerator.process_index, self.accelerator.device
         self.streams.load_state_dict(json.loads((checkpoint / f"streams-{process}.json").read_text("utf-8")))
         if (states := checkpoint / f"states-{process}.safetensors").exists():
@@ -365,6 +369,10 @@ class Pretrainer:
             self.state = ElmoStates(**{name: tensor.to(device) for name, tensor in load_file(states).items()})
         self.progress = Progress(**manifest["progress"])
         self.history.forget_after(self.progress.step)
+        self.accelerator.wait_for_everyone()  # all have read their part
+        if self.accelerator.is_main_process:
+            checkpoints.remove_newer(checkpoint)  # they are damaged, and their steps are made again
+        self.accelerator.wait_for_everyone()
         return True
 
     def _shape(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The records in a model's folder of how the model was made."""
 
+import glob
 import json
 import os
 import re
@@ -117,7 +118,8 @@ def is_hub_name(source: str) -> bool:
 
 def stored_name(source: str) -> str:
     """The name of a source for a record of a run, valid in every folder: a path is absolute, other names stay."""
-    return os.path.abspath(source) if os.path.exists(source) else source
+    is_path = os.path.exists(source) or glob.has_magic(source)  # a name on the Hub has no wildcards
+    return os.path.abspath(source) if is_path else source
 
 
 def shown_name(source: str) -> str:

@@ -229,6 +229,8 @@ def test_there_must_be_a_run_to_resume(begin, tmp_path):
         ({"dropout": 0.5, "steps": 9}, "dropout cannot be changed on resume"),
         ({"learning_rate": "high"}, "learning_rate"),
         ({"steps": 0}, "steps"),
+        ({"seed": 1}, "seed cannot be changed on resume"),
+        ({"optimizer": "adagrad"}, "optimizer cannot be changed on resume"),
     ],
     ids=str,
 )
@@ -347,6 +349,43 @@ def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before_and_no_number
     assert again.trainer.progress.step == 6
     again.train()
     assert recorded_losses(tmp_path / "run") == recorded_losses(tmp_path / "whole")
+    assert Run.resume(tmp_path / "run").trainer.progress.step == 9
+
+
+def test_a_damaged_checkpoint_does_not_outlive_good_ones(begin, tmp_path):
+    folder = tmp_path / "run" / "checkpoints"
+    begin(tmp_path / "run", steps=9, save_every=3).train()
+    weights = folder / "step-00000009" / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    again = Run.resume(tmp_path / "run", keep_checkpoints=1)
+    again.trainer.progress.step += 1
+    again.trainer.save()
+    assert checkpoints.newest_intact(folder).name == "step-00000007"
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw", "adagrad"])
+def test_a_changed_weight_decay_is_that_of_the_resumed_run(begin, tmp_path, optimizer):
+    begin(tmp_path / "run", steps=2, optimizer=optimizer, weight_decay=0.01).train()
+    again = Run.resume(tmp_path / "run", steps=3, weight_decay=0.5)
+    assert {group["weight_decay"] for group in again.trainer.optimizer.param_groups} in ({0.5}, {0.5, 0.0})
+
+
+def test_what_the_length_of_a_run_was_planned_with_stays(begin, tmp_path):
+    begin(tmp_path / "steps", steps=2)
+    with pytest.raises(RunError, match="has a number of steps"):
+        Run.resume(tmp_path / "steps", epochs=5)
+    begin(tmp_path / "epochs", epochs=1, steps=None)
+    with pytest.raises(RunError, match="window cannot be changed"):
+        Run.resume(tmp_path / "epochs", window=2)
+
+
+def test_a_pattern_of_files_is_found_from_another_folder(begin, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begin(tmp_path / "run", sources=["te*.txt"], steps=2)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    Run.resume(tmp_path / "run").train()
 
 
 def _replace_a_word(path: Path):

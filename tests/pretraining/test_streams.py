@@ -544,3 +544,19 @@ def test_any_number_of_characters_is_read():
     expected = tokenizer([[sentence]], is_split_into_words=True, return_tensors="pt")["char_ids"]
     assert int(expected.max()) > 2**15
     assert torch.equal(window.char_ids.long()[0], expected[0, :2])
+
+
+def test_a_long_sentence_does_not_pad_many_short_ones():
+    calls = []
+
+    def spy(sentences):
+        calls.append((len(sentences), max(map(len, sentences))))
+        return ENCODE(sentences)
+
+    stream = streams_module._Stream(spy)
+    stream.begin([*["the cat"] * 63, "a " * 50_000])
+    with mock.patch.object(streams_module, "CHARACTERS_AT_ONCE", 2**18):
+        while stream.take(10_000) is not None:
+            pass
+    assert len(calls) > 1
+    assert all(count == 1 or count * longest <= 2**18 for count, longest in calls)
