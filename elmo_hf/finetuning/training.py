@@ -215,7 +215,8 @@ class HeadTrainer:
         for start in tqdm(starts, desc="layers of the biLM", unit="batch", disable=None):
             batch = self.task.collate(features[start : start + batch_size], self.tokenizer).to(self.model.device)
             ids, char_ids, segments = (batch.get(name) for name in ("input_ids", "char_ids", "token_type_ids"))
-            self.model._bilm_layers(ids, char_ids, batch["attention_mask"] != 0, segments)
+            with self.trainer.accelerator.autocast():  # as in the training and the evaluation
+                self.model._bilm_layers(ids, char_ids, batch["attention_mask"] != 0, segments)
 
     @property
     def seconds(self) -> float:

@@ -211,7 +211,7 @@ class ElmoForCoreference(ElmoTaskModel):
         loss = None
         if labels is not None:
             mentions = (labels[..., 0] != -100).sum()
-            divisor = mentions.clamp(min=1) if num_items_in_batch is None else num_items_in_batch / 3
+            divisor = mentions.clamp(min=1) if num_items_in_batch is None else max(num_items_in_batch / 3, 1)
             loss = torch.stack(losses).sum() / divisor + self._mixer_loss(3 * mentions, num_items_in_batch)
         clusters = None if self.training else _padded(mentions_of, mask.device)
         return ElmoCoreferenceOutput(loss=loss, clusters=clusters)

@@ -230,7 +230,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if not self.training:
             return 0.0
         mixers = [mixer for mixer in (self.input_mixer, self.output_mixer) if mixer is not None]
-        share = 1.0 if num_items is None else items / num_items
+        share = 1.0 if num_items is None else items / max(num_items, 1)
         return self.config.mixer_l2 * share * sum(mixer.l2() for mixer in mixers)
 
     # ---- Forward pass: ids → layers of the biLM → task layers
@@ -401,7 +401,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
         else:
             has_words = sentences.mask[:, 0]
             summed = -self.crf(emissions, sentences.mask, labels)[has_words].sum()
-        divisor = items.clamp(min=1) if num_items is None else num_items
+        divisor = items.clamp(min=1) if num_items is None else max(num_items, 1)
         return summed / divisor + self._mixer_loss(items, num_items)
 
     def _decode(self, emissions: torch.Tensor, sentences: ElmoSentences) -> torch.Tensor:
@@ -452,6 +452,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         super().__init__(config)
         size = config.task_layer_size
         self.word_dropout = ElmoPairDropout(config.classifier_dropout) if config.text_pairs else self.dropout
+        if config.text_pairs and isinstance(self.task_lstm, ElmoTaskLSTM):
+            self.task_lstm.dropout = ElmoPairDropout(config.classifier_dropout)
         self.cross_attention = self.biattention = self.esim = self.pooling = None
         if config.pair_attention == "esim":
             self.esim = ElmoEsim(self._output_size, size, config.classifier_dropout)
@@ -572,7 +574,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             loss = functional.binary_cross_entropy_with_logits if is_multi_label else functional.mse_loss
             summed = loss(logits.float()[is_labelled], targets[is_labelled], reduction="sum")
         self.config.problem_type = problem
-        divisor = items.clamp(min=1) if num_items is None else num_items
+        divisor = items.clamp(min=1) if num_items is None else max(num_items, 1)
         return summed / divisor + self._mixer_loss(items, num_items)
 
     @staticmethod

@@ -165,6 +165,8 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         super().__init__(config)
         size, dropout = 2 * config.task_layer_size, config.classifier_dropout
         self.dropout = ElmoTextDropout(dropout)
+        if isinstance(self.task_lstm, ElmoTaskLSTM):
+            self.task_lstm.dropout = ElmoTextDropout(dropout)
         self.bidaf = ElmoBidaf(self._output_size, size, dropout)
         self.self_attention = ElmoContextAttention(size, dropout)
         self.span_scores = ElmoTaskLinear(size, 2)
@@ -289,7 +291,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         wanted = wanted.masked_fill(~is_given.unsqueeze(1), -100)
         items = is_given.sum()
         summed = functional.cross_entropy(logits.transpose(1, 2).flatten(0, 1), wanted.flatten(), reduction="sum") / 2
-        divisor = items.clamp(min=1) if num_items is None else num_items
+        divisor = items.clamp(min=1) if num_items is None else max(num_items, 1)
         return summed / divisor + self._mixer_loss(items, num_items)
 
     def answer(

@@ -14,7 +14,7 @@ import transformers
 from huggingface_hub import ModelCard
 from transformers import AutoModelForTokenClassification, pipeline
 
-from elmo_hf import default_model
+from elmo_hf import ElmoModel, default_model
 from elmo_hf.errors import FolderError, RunError, TextError
 from elmo_hf.finetuning import (
     FinetuningRun,
@@ -219,6 +219,18 @@ def test_bad_data_leaves_no_folder(tmp_path):
     with pytest.raises(TextError, match=r"dev\.conll, line 1"):
         run.begin(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_all_layers_of_a_run_have_the_same_precision(tmp_path, monkeypatch):
+    seen, forward = set(), ElmoModel.forward
+
+    def recorded(self, *args, **kwargs):
+        seen.add(torch.is_autocast_enabled("cpu"))
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(ElmoModel, "forward", recorded)
+    tagging_run(tmp_path, settings=SETTINGS | {"epochs": 1, "precision": "bf16"}).begin(tmp_path / "out")
+    assert seen == {True}
 
 
 def test_an_error_before_the_training_leaves_no_folder_of_layers(tmp_path):

@@ -204,3 +204,12 @@ def test_the_memory_for_a_document_of_2000_words_is_bounded():
         clusters = model(**batch_of(document)).clusters
     assert clusters.shape[0] == 1
     assert largest <= 0.4 * 2000 * 50 * FIELDS["span_size"]  # kept spans × antecedents × span_size
+
+
+def test_a_document_without_mentions_has_a_finite_loss_and_gradient():
+    model = new_model().train()
+    batch = batch_of(CoreferenceDocument("n", [["the", "cat", "sat"]], []))
+    loss = model(**batch, num_items_in_batch=torch.tensor(0)).loss
+    loss.backward()
+    assert loss.isfinite()
+    assert all(part.grad.isfinite().all() for part in model.parameters() if part.grad is not None)

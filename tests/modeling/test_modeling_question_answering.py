@@ -309,3 +309,9 @@ def test_answers_leave_the_mode_of_the_model_as_it_is(tokenizer, training):
         model.answer(tokenizer, QUESTIONS, CONTEXTS, batch_size=1)
     assert model.training == training
     assert switched.call_count == 2 * training  # a switch would drop the packed weights
+
+
+def test_dropout_between_task_layers_drops_the_same_dimensions_in_all_words():
+    model = head(num_task_layers=2, classifier_dropout=0.5).train()
+    dropped = model.task_lstm.dropout(torch.ones(2, 7, 40))
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
